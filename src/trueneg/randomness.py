@@ -23,7 +23,7 @@ def seed_for(seed: int, purpose: str) -> int:
 
 
 def generator_of(seed: int) -> "torch.Generator":
-    """Return a CPU generator with a seed; its draws do not depend on the device they are used on."""
+    """Return a CPU generator with the given seed; its draws do not depend on the device that uses them."""
     import torch  # imported here, because jobs that draw with NumPy do not need it
 
     return torch.Generator().manual_seed(seed)

@@ -233,7 +233,7 @@ def test_an_invalid_theory_study_is_rejected():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [1, 2", "YAML in line 1"),
+        ("a: [1, 2", "YAML on line 1"),
         ("- 1\n- 2\n", "found a list|found \\[1, 2\\]; expected a mapping"),
         ("", "found nothing; expected a mapping"),
         ("retrain_stale: true\n", "contains no studies"),

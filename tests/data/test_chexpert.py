@@ -82,7 +82,7 @@ def test_incomplete_candidates_are_rejected(lists):
     write_convirt_lists(lists, LISTS)
     for change in (("1.0,", "0.0,"), ("0.0,", "1.0,")):
         both_candidates(lists, lambda lines, change=change: [lines[0], lines[1].replace(*change), *lines[2:]])
-        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has no or several labels of 1; expected exactly one"):
+        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has no label of 1, or several; expected exactly one"):
             read_lists(lists)
         write_convirt_lists(lists, LISTS)
     write_convirt_lists(lists, LISTS)

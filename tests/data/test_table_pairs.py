@@ -148,8 +148,8 @@ def test_only_the_owner_can_read_restricted_data(data):
             "Heart size is normal. No edema.",
             r"line 6: image is 'a/1\.png'; expected each image–text pair once, but an earlier row has the same pair",
         ),
-        (3, 2, "8", r"line 6: patient differs from the first row of the image"),
-        (3, 3, "", r"line 6: edema differs from the first row of the image"),
+        (3, 2, "8", r"line 6: patient differs from .* the first row of the image"),
+        (3, 3, "", r"line 6: edema differs from .* the first row of the image"),
     ],
 )
 def test_an_invalid_row_is_named(data, row, column, value, message):
@@ -223,7 +223,7 @@ PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0",
         (0, 3, "2", r"table\.csv: line 2: edema is '2'; expected 1, 0, or empty"),
         (slice(None), 4, "0", r"table\.csv: mass is 1 for no patient; expected at least two.*label_columns"),
         (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for one patient; expected at least two"),
-        (0, 0, "1.png", r"table\.csv: line 3: edema differs from the first row of the image"),
+        (0, 0, "1.png", r"table\.csv: line 3: edema differs from .* the first row of the image"),
     ],
 )
 def test_labels_that_cannot_be_used_are_found_without_the_images(tmp_path, row, column, value, message):

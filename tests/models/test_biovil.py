@@ -99,9 +99,9 @@ def test_conversion_reads_checkpoints_and_runs_no_code(tmp_path, capsys):
     torch.save({"epoch": 3, "model": layer.state_dict()}, tmp_path / "other.pt")
     for source, target, facts in (
         ("module.pt", "new.safetensors", r"module\.pt is not a complete state dict"),
-        ("other.pt", "new.safetensors", r"other\.pt: expected a state dict, but epoch, model"),
+        ("other.pt", "new.safetensors", r"other\.pt: expected a state dict, but some entries .* \(epoch, model"),
         ("nowhere.pt", "new.safetensors", r"nowhere\.pt: does not exist"),
-        ("checkpoint.pt", "layer.safetensors", r"layer\.safetensors: exists"),
+        ("checkpoint.pt", "layer.safetensors", r"layer\.safetensors: already exists"),
         ("checkpoint.pt", "layer.pt", r"layer\.pt: .*\.safetensors"),
     ):
         assert main(["convert", str(tmp_path / source), str(tmp_path / target)]) == 1

@@ -89,7 +89,7 @@ def test_only_the_first_positives_are_used_and_more_than_there_are_is_an_error()
     scores = simulate_scores(SETTING)
     one = estimate_true_negative_mean(scores, Debiased(0.1), positives=1)
     torch.testing.assert_close(one, Debiased(0.1).mean(scores.positive[:, 0], scores.negatives))
-    with pytest.raises(ValueError, match=r"positives is 4, .* 3 per anchor"):
+    with pytest.raises(ValueError, match=r"positives is 4; expected 1 to 3\b.* per anchor"):
         estimate_true_negative_mean(scores, Debiased(0.1), positives=4)
 
 

@@ -218,7 +218,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
         else:
             operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
     total = sum(seconds.values())
-    parts = [f"about {_duration(total)} on one process (from {' and '.join(seconds)})"] if total else []
+    parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."

@@ -46,7 +46,7 @@ class Corpora:
         return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
     def scoring_models(self, wildcards: Any) -> str:
-        """Return the manifest of the models that score: the study's own, or another study's if they are not trained further."""
+        """Return the manifest of the models that score sentences: the study's own, or another study's if nothing is trained."""
         return self._models(wildcards.study, wildcards.corpus, wildcards.model)
 
     def training_gpus(self, wildcards: Any) -> int:
@@ -82,7 +82,7 @@ class Corpora:
         return LIKELIHOODS.format(**wildcards, model=self._eta_model(wildcards.study))
 
     def folds(self, wildcards: Any) -> int:
-        """Return the number of folds for the simple scorers: that of the first trained language model, or 2."""
+        """Return the number of folds for the simpler baselines: the same as for the first trained language model, or 2."""
         models = self.studies[wildcards.study].language_models.values()
         return next((model.folds for model in models if model.train), 2)
 

@@ -117,7 +117,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
 
     Raises:
         UserError: if a process raised one, or was killed.
-        RuntimeError: if a process raised another error; contains its traceback.
+        RuntimeError: if a process raised another error; the message contains its traceback.
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
@@ -179,7 +179,7 @@ def synchronise_norms(network: nn.Module) -> None:
     """
     for layer in network.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            layer.forward = functools.partial(_synchronised_norm, layer)  # type: ignore[method-assign]  # of this instance
+            layer.forward = functools.partial(_synchronised_norm, layer)  # type: ignore[method-assign]  # for this layer only
 
 
 def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:

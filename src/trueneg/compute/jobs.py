@@ -22,7 +22,7 @@ _CAUSES: dict[int, str] = {
     signal.SIGTERM: "It was cancelled, or it reached its time limit.",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
-SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, set when it reads the Snakefile
+SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def job(log_file: str | Path) -> Iterator[None]:
 
     A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with status 1. If a signal kills
     the child, this is reported in the log and on stderr, and the exit status is 128 plus the signal's number. The child exits
-    when this process or its Snakemake does.
+    when this process or Snakemake does.
     """
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")

@@ -57,8 +57,8 @@ def map_in_processes(
 def without_main_script() -> Iterator[None]:
     """Prevent processes spawned in the block from running the main script.
 
-    A spawned process runs the main script again unless it has no file. The script of a job cannot run without the object
-    ``snakemake``, which Snakemake provides.
+    A spawned process runs the main script again unless ``__main__`` has no ``__file__``. The script of a job cannot run without
+    the object ``snakemake``, which Snakemake provides.
     """
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)

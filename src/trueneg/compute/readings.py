@@ -41,7 +41,7 @@ class Readings:
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
-        """Return a function that returns a reading job's settings; `place` is its output path in the results folder."""
+        """Return a function that maps wildcards to the settings of a source; `place` is its path in the results folder."""
 
         def read(wildcards: Any) -> dict[str, Any]:
             reading = self._by_place[place.format(**wildcards)]

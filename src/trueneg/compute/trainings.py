@@ -121,7 +121,7 @@ class Trainings:
         return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
-        """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
+        """Return the paths of the results page's retrieval examples: first variant of each objective in the primary contrast."""
         found = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)

@@ -92,7 +92,7 @@ class TrainingSettings(Training):
     learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
-    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
+    temperature: Sweepable[Positive] = Field(0.5, description="t: similarities are divided by it; the papers' γ is 1/√t")
     compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
 
 
@@ -104,7 +104,7 @@ class ImageContrast(PrimaryContrast):
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str | None = Field(
         None,
-        description="gate: objective that must beat the baseline; may be none only with dataset.unlabelled",
+        description="gate: objective that must beat the baseline; required unless dataset.unlabelled is set",
     )
 
 

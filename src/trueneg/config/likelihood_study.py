@@ -45,7 +45,9 @@ class LanguageModelSettings(ResumableResources):
     hidden: Count = Field(128, description="width of a new model")
     layers: Count = Field(2, description="layers of a new model")
     heads: Count = Field(2, description="attention heads of a new model")
-    longest: Count = Field(128, description="maximum input of a new model, in tokens; longer sentences are scored in windows")
+    longest: Count = Field(
+        128, description="maximum input length of a new model, in tokens; longer sentences are scored in windows"
+    )
     threads: Count = technical(1, "intra-op threads per process")
 
     @model_validator(mode="after")
@@ -66,7 +68,7 @@ class ScoringSettings(JobResources):
         "original", description="within_word_l2r: later pieces of a word are masked too; causal: chain rule with a causal model"
     )
     tokens_per_batch: Count | None = technical(None, "tokens per batch of masked copies; none: chosen for the device")
-    device: Device = technical("auto", "device for scoring; values as for `language_models`")
+    device: Device = technical("auto", "device for scoring; same values as `device` of a language model")
     shards: Count = technical(1, "number of jobs to split the scoring into, one per GPU")
     runtime: Count = technical(240, "time limit of a training or scoring job on a cluster, in minutes")
 

@@ -11,7 +11,7 @@ from trueneg.config.runs import training_kind
 from trueneg.specs.objectives.released import NOT_TRAINED
 
 # GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels, torchvision's networks at 224,
-# small ones at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
+# and small networks at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
 PER_PIXEL = {
     "images": {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2},
     "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
@@ -19,7 +19,7 @@ PER_PIXEL = {
 PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
-# Number of training images and image side in pixels, for sources whose settings do not state them; otherwise, the defaults below.
+# Number of training images and image side in pixels, for sources whose settings do not state them; other sources: ASSUMED_….
 SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
 SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
@@ -27,7 +27,7 @@ ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
 
 
 def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
-    """Estimate the relative cost of training a run in GFLOP of forward passes; 0 if nothing is trained.
+    """Estimate the relative cost of a training run in GFLOP of forward passes; 0 if nothing is trained.
 
     Args:
         settings: resolved settings of a run, by section.

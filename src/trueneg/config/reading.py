@@ -61,7 +61,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except Exception as error:  # an invalid date raises ValueError, deep nesting RecursionError
             mark = getattr(error, "problem_mark", None)
-            line = f" in line {mark.line + 1}" if mark else ""
+            line = f" on line {mark.line + 1}" if mark else ""
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
             raise UserError(f"{path}: cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):

@@ -53,7 +53,7 @@ def training_kind(settings: RunSettings) -> str:
 
 
 def training_devices(settings: RunSettings) -> tuple[Device, int]:
-    """Return the type and number of devices that train a run; one CPU for a run that is only stored."""
+    """Return the type and number of devices that train a run; one CPU if the run trains nothing."""
     if settings["objective"]["name"] in NOT_TRAINED:
         return "cpu", 1
     return settings["training"]["device"], settings["training"]["devices"]
@@ -141,7 +141,7 @@ def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sect
     """Return each objective's variants by label: the objective's name, the swept values by field, and the resolved sections.
 
     Conditions do not define variants, so the labels are the same for each condition. The first variant of an objective has the
-    first value of each of its sweeps; for sweeps one at a time, it is the base.
+    first value of each of its sweeps; if ``sweeps`` is ``one at a time``, it is the base.
     """
     found = {}
     _, resolved = next(iter(conditions(study).values()))
@@ -160,7 +160,7 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return each objective's variants from which validation selects one; for sweeps one at a time, only the base."""
+    """Return the variants from which validation selects one, by objective; only the base if ``sweeps`` is ``one at a time``."""
     few = 1 if study.sweeps == "one at a time" else None
     return {name: dict(itertools.islice(found.items(), few)) for name, found in variants(study).items()}
 

@@ -72,7 +72,7 @@ class SweepSettings(Settings):
 class TheoryStudy(Study):
     """A theory study: estimators on the stochastic process, and bounds compared with the quantities that they bound."""
 
-    kind: Literal["theory"] = Field(description="theory: run experiments on a process with known truth")
+    kind: Literal["theory"] = Field(description="theory: run experiments on a process with known ground truth")
     process: ProcessSettings = Field(default_factory=ProcessSettings)
     sweeps: SweepSettings = Field(default_factory=SweepSettings)
     mem_mb: Count = technical(2000, "memory of an experiment in MB")

@@ -149,5 +149,5 @@ class TrainedStudy(Study):
         return {}
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
-        """Return the settings of an objective's runs except the data: :attr:`SECTIONS` and the objective."""
+        """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and the objective itself."""
         return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

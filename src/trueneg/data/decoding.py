@@ -1,4 +1,4 @@
-"""Decode images to arrays and resize arrays."""
+"""Decode image files to arrays, and resize images."""
 
 import contextlib
 import io

@@ -47,7 +47,7 @@ def draw_subsets(
         drawn = [make_subset(images, seed=seed, **{key: settings[key] for key in DRAWING}) for seed in seeds]
         for subset in drawn:
             unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()
-            log.info("seed %d: training images by class %s, and %d unlabelled", subset.seed, counts, unlabelled)
+            log.info("seed %d: training images per class: %s; %d unlabelled", subset.seed, counts, unlabelled)
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]

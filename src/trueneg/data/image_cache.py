@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 SHARD_BYTES = 4 * 1024**2  # work that each thread can lose if the job is killed, and bytes read at once to verify a shard
 LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
-# Ways to fit an image to a square. Change the string whenever its preprocessing changes, so that cached images are rebuilt.
+# Ways to fit an image to a square. If the preprocessing of one changes, change its string, so that cached images are rebuilt.
 TREATMENTS = {"crop": "exif, bilinear, centre 1", "stretch": "exif, bilinear, both sides 1"}
 
 
@@ -123,7 +123,7 @@ def cache_images(
 
     Raises:
         UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); also if
-            the disk is too small.
+            the disk has too little free space.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])

@@ -44,7 +44,7 @@ def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterab
 
 
 def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tuple[float, float]:
-    r"""Return the class probabilities of a rare and of a common class.
+    r"""Return the probability of a rare class and that of a common class.
 
     .. math:: \eta_{low} = \frac{r}{K - R + R r}, \qquad \eta_{high} = \frac{1}{K - R + R r}
 
@@ -60,7 +60,7 @@ def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tu
         (eta_low, eta_high)
 
     Raises:
-        ValueError: if the fraction is outside (0, 1], or no class is common.
+        ValueError: if the fraction is outside (0, 1], or all classes are rare.
 
     Example:
         >>> low, high = class_probabilities(0.1)

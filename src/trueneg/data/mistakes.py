@@ -17,7 +17,7 @@ COPY_AGAIN = "Download or copy it again."
 
 
 def refuse(mistakes: Sequence[str]) -> None:
-    """Raise an error with the first ten messages and the number of the others; do nothing if there are none.
+    """Raise an error with the first ten messages and the number of further ones; do nothing if there are no messages.
 
     Raises:
         UserError: if `mistakes` is not empty.

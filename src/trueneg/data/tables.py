@@ -137,4 +137,4 @@ def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin:
     if wrong:
         remedy = origin or "Rename the columns, or set their names in the config."
         found = ", ".join(present) or "none"
-        raise UserError(f"{path}: expected exactly one column of each name: {', '.join(wrong)} (found {found}). {remedy}")
+        raise UserError(f"{path}: expected exactly one column for each name: {', '.join(wrong)} (found {found}). {remedy}")

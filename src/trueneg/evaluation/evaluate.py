@@ -97,7 +97,7 @@ def evaluate_runs(
 
 
 def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows that every task of a package measures on encoded runs, except tasks whose settings section is None."""
+    """Yield the rows measured on encoded runs by every task of a package, skipping tasks whose settings section is None."""
     for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if settings.get(name, {}) is not None:
             task = importlib.import_module(f"{package}.{name}")

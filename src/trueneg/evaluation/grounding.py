@@ -55,7 +55,7 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
 
     .. math:: \frac{1}{|\Theta|} \sum_{\theta \in \Theta} \frac{|\{h > \theta\} \cap B|}{|\{h > \theta\} \cup B|}
 
-    This follows Sample-Specific Debiasing (2023), section 3.2, for one box; its mIoU is the mean over boxes. A threshold
+    This follows Sample-Specific Debiasing (2023), section 3.2, for one box; the paper's mIoU is the mean over boxes. A threshold
     that no score exceeds contributes 0. Unlike the contrast-to-noise ratio, the result DEPENDS ON THE SCALE of the scores:
     pass raw cosines, for which the thresholds were chosen. Do not compare rescaled maps with raw ones, or results for
     different thresholds (BioViL uses 0.1 … 0.5).
@@ -98,7 +98,7 @@ def mean_by_category(values: Sequence[float], categories: Sequence[str]) -> dict
 
 
 def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
-    """Upsample heatmaps from the region grid to the resolution of the image it covers.
+    """Upsample heatmaps from the region grid to the resolution of the image.
 
     Interpolation is bilinear, with grid values at the centres of their cells (``align_corners=False``); values are not rescaled.
 

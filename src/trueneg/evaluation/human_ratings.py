@@ -1,4 +1,4 @@
-"""Measure how well scores separate an anchor's false negatives, as determined by human ratings, from its true ones.
+"""Measure how well scores separate an anchor's false negatives, as determined by human ratings, from its true negatives.
 
 Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
 treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
@@ -12,8 +12,8 @@ more candidates (8.2 on average, compared with 5.5). Sample-Specific Debiasing (
 
 **Selection.** The pairs were not drawn at random: a retrieval system proposed the caption for the image. The share of false
 negatives is therefore the share among near negatives, which are harder to tell apart. Probabilities are compared
-with the share among RATED pairs; a probability that is right for a batch may be too low here. An anchor's rate is the rate
-among its retrieved candidates.
+with the share among RATED pairs; a probability that is right for a batch may be too low here. An anchor's rate of false
+negatives refers to its retrieved candidates only.
 
 **Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown which expert gave which rating.
 Results with one expert left out are therefore averaged over all three choices (:func:`expert_agreement`).
@@ -50,7 +50,7 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
 
 
 def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
-    r"""Measure for each anchor how well the score separates its false negatives from its true ones.
+    r"""Measure for each anchor how well the score separates its false negatives from its true negatives.
 
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
@@ -63,8 +63,8 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
         anchors: (n,) the anchor of each pair: integers or strings.
 
     Returns:
-        One row per anchor with both kinds of negatives, sorted: ``anchor``, ``area``, and ``comparisons``, the number of pairs
-        of a false and a true negative.
+        One row per anchor with both kinds of negatives, sorted by anchor: ``anchor``, ``area`` (the AUC), and ``comparisons``,
+        the number of pairs of a false and a true negative.
 
     Example:
         >>> areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]).values.tolist()
@@ -135,7 +135,7 @@ def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
 
 
 def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
-    """Compare implied probabilities of a false negative with the rated share, in bins of about equal size.
+    """Compare implied probabilities of a false negative with the share rated false, in bins of about equal size.
 
     Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability gives one bin.
 
@@ -180,7 +180,7 @@ def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
         anchors: (n,) the anchor of each pair.
 
     Returns:
-        One row per anchor, sorted: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
+        One row per anchor, sorted by anchor: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
     """
     table = pd.DataFrame({"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)})
     columns = {"pairs": ("false", "size"), "rate": ("false", "mean"), "mean rating": ("rating", "mean")}

@@ -1,4 +1,4 @@
-"""Scores for how likely a negative is to be false according to an objective (larger: more likely); some are probabilities.
+"""Scores of how likely a negative is to be false according to an objective (larger: more likely); some are probabilities.
 
 ===============  ===============================================================================================================
 similarity       s(text, image) of the trained networks. InfoNCE's softmax, HCL's hardness e^(βu) and ReCo's max(0, s) push near
@@ -9,7 +9,7 @@ similarity       s(text, image) of the trained networks. InfoNCE's softmax, HCL'
 η                the probability in DCL and HCL: the same for all negatives of an anchor, so its AUC within an anchor is ½ by
                  construction
 text similarity  the criterion of remove, reweight and resample: the cosine between the caption and the one caption that the batch
-                 drew for the image (:func:`drawn_areas`); the mean or maximum over all five uses more than a batch knows
+                 drew for the image (:func:`drawn_areas`); the mean or maximum over all five is not available in a batch
 ===============  ===============================================================================================================
 """
 
@@ -89,7 +89,7 @@ def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray)
 
 
 def drawn_areas(similarity: np.ndarray, ratings, anchors: np.ndarray, threshold: float) -> pd.DataFrame:
-    """Compute the within-anchor AUCs for a batch that draws one caption per image: the mean over the captions.
+    """Compute the within-anchor AUCs when one caption is drawn per image, averaged over the choice of caption.
 
     Args:
         similarity: (n, K), as returned by :func:`captions_similarity`; or (n,) if no caption is drawn.

@@ -80,7 +80,7 @@ def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) 
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
     """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's aggregation."""
     embedded = embed_texts(networks, texts, device)
-    # Split both images and texts, because regions × texts dominates the memory.
+    # Split both images and texts, because the array of regions × texts dominates memory use.
     blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)
     parts = [networks.model.similarity(embedded, images.part(some), texts_at_once=TEXTS_AT_ONCE) for some in blocks]
     return torch.cat(parts, dim=1).cpu().numpy()

@@ -51,8 +51,8 @@ def picture_run(
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
-    A sentence from the image's own report is its own pair. Other sentences that are known to be true of the image are the false
-    negatives. If no class is known, all other sentences count as not true.
+    A sentence and an image of the same report are an "own pair". Other sentences that are known to be true of the image are
+    the false negatives. If no class is known, all other sentences count as not true.
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")

@@ -1,4 +1,4 @@
-"""Measure how well finished image–text runs, and references that need no run, rank false negatives according to human ratings."""
+"""Measure how well image–text runs, and references without a trained network, rank false negatives given by human ratings."""
 
 import itertools
 import logging
@@ -101,7 +101,7 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     pairs, subset = run.source, run.subset
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
-    # Remove, reweight and resample by text use the cosine between these embeddings as their criterion.
+    # The text criterion of the remove, reweight and resample objectives is the cosine between these embeddings.
     embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
     features = {
         "TF-IDF": word_features(rated.texts, corpus),
@@ -159,7 +159,7 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:
-    """Summarise the ratings of each rated caption's images, together with every η that the source provides for the caption.
+    """Summarise each caption's ratings over its rated images, and add every η that the source provides for the caption.
 
     Returns:
         One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives), ``mean rating``, and one

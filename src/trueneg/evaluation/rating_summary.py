@@ -26,7 +26,7 @@ def gather_ratings(
 
     Args:
         areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
-        references, captions, correlated: the same from :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
+        references, captions, correlated: files from :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
         outputs: parquet files to write: ``summary`` (:func:`summarised`); ``rows`` (:func:`seed_rows`), used to pair objectives
             by seed; ``calibration`` (:func:`calibrated`); ``eta`` and ``correlations``: the captions of each data set's first
             seed with their rates and η, and the correlations for the same seed.
@@ -52,8 +52,8 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
             :func:`trueneg.evaluation.rated_pairs.anchor_rows`.
 
     Returns:
-        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, which
-        :func:`seed_rows` derives from ``anchors`` and ``threshold``; ``seeds``, ``count`` (anchors), ``AUC``,
+        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, derived
+        from ``anchors`` and ``threshold`` as in :func:`seed_rows`; ``seeds``, ``count`` (anchors), ``AUC``,
         ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all comparisons have equal weight.
     """
     found = []

@@ -118,7 +118,7 @@ def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties 
         ties: see :func:`ranks`.
 
     Returns:
-        R at each k and MedR from text to image, the same from image to text, the mean of all R, and the mean of both MedR.
+        R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR values.
 
     Raises:
         ValueError: see :func:`recall_at_k`.

@@ -76,9 +76,9 @@ def retrieval_examples(
 
 
 def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return sentence indices in random order, but those of sentences that are true of other reports' images come first.
+    """Return sentence indices in random order, but with sentences that are true of other reports' images first.
 
-    The latter reveal whether an objective pushed false negatives away.
+    Such sentences reveal whether an objective pushed false negatives away.
     """
     order = generator.permutation(len(relation))
     elsewhere = (relation[order] == RELATIONS.index(TRUE)).any(1)

@@ -1,4 +1,4 @@
-"""Atomic file writes, so that readers see either a complete file or none, and checksums."""
+"""Checksums, and atomic file writes: readers see either a complete file or none."""
 
 import contextlib
 import errno

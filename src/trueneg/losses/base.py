@@ -179,8 +179,8 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if not valid.all():
         wrong = value[~valid]
         raise ValueError(
-            f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1), the first is "
-            f"{wrong.flatten()[0]:g}; expected all values to be at least 0 and below 1."
+            f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1) (the first is "
+            f"{wrong.flatten()[0]:g}); expected all values to be at least 0 and below 1."
         )
     return value
 

@@ -17,7 +17,7 @@ class RelaxedContrastiveLoss(nn.Module):
 
     Args:
         negative_weight: λ ≥ 0.
-        relaxed: if True, negative cosines are not penalised; if False, every c_ij² is (the orthogonality constraint).
+        relaxed: if True, negative cosines are not penalised; if False, every c_ij² is penalised (orthogonality constraint).
         chunk_size: number of rows i to process at a time; chunks are recomputed in the backward pass. None: all at once.
         gather_distributed: let j run over the samples of all processes (``torch.distributed``); every process
             must have the same B. The loss is the sum over this process's rows times the number of processes,

@@ -1,6 +1,6 @@
 """CLIP with a ResNet image encoder from open_clip: its encoders and the projections to their shared space.
 
-open_clip is the optional extra ``clip``; it is imported only when a CLIP is requested.
+open_clip is the optional extra ``clip``; it is imported only when a CLIP model is requested.
 """
 
 import json
@@ -31,7 +31,7 @@ class ClipImageEncoder(nn.Module):
 
     Args:
         visual: open_clip's image tower; it is modified in place (its pooling is removed).
-        config: configuration of the whole CLIP.
+        config: configuration of the whole CLIP model.
         mean, std: mean and standard deviation of each of the three channels, for pixel values in [0, 1].
 
     Attributes:
@@ -106,7 +106,7 @@ class ClipTextEncoder(nn.Module):
 
     Args:
         network: open_clip's whole model.
-        config: configuration of the whole CLIP.
+        config: configuration of the whole CLIP model.
 
     Attributes:
         dimensions: H, size of a text's vector.
@@ -152,7 +152,7 @@ class Clip(NamedTuple):
 
 
 def load_clip(model: str, weights: str | None = None) -> Clip:
-    """Load a CLIP with a ResNet image encoder.
+    """Load a CLIP model with a ResNet image encoder.
 
     Weights are read from safetensors or with ``weights_only``.
 
@@ -185,14 +185,14 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
                 path = Path(open_clip.download_pretrained(tag))
         elif not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-            raise UserError(f"{weights}: does not exist; expected a file or a tag of open_clip ({tags}).")
+            raise UserError(f"{weights}: does not exist; expected a file or an open_clip tag ({tags}).")
         with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
             open_clip.load_checkpoint(network, str(path), weights_only=True)
     return _parts(network, config, preprocessing)
 
 
 def clip_of(config: Mapping[str, Any]) -> Clip:
-    """Build a CLIP from its configuration, initialised with torch's generator.
+    """Build a CLIP model from its configuration, initialised with torch's generator.
 
     Raises:
         UserError: if open_clip is not installed or the configuration describes another kind of model.
@@ -241,7 +241,7 @@ def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _network(config: Mapping[str, Any], name: str) -> "CLIP":
-    with refuse_unless_whole(name, "a CLIP that open_clip can build", "Use one, such as RN50-quickgelu"):
+    with refuse_unless_whole(name, "a CLIP model that open_clip can build", "Use one, such as RN50-quickgelu"):
         is_resnet = isinstance(config["vision_cfg"]["layers"], list)
         network = _open_clip().CLIP(**config) if is_resnet else None
     if network is None or network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):

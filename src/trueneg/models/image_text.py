@@ -24,8 +24,8 @@ class ImageTextModel(nn.Module):
         similarity: s(text, image).
         dimensions: D, size of the shared space; used for new projections only.
         projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
-            ReLU, linear with D hidden units (ReCo: D = 512); ``"none"``: the image features themselves, and one linear layer that
-            maps texts to their size; or a pair of modules released with the encoders. The image module maps feature maps and
+            ReLU, linear with D hidden units (ReCo: D = 512); ``"none"``: image features are not projected, and one linear layer
+            maps texts to the same size; or a pair of modules released with the encoders. The image module maps feature maps and
             the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
 
     Raises:
@@ -96,7 +96,7 @@ class ImageTextModel(nn.Module):
 
         Args:
             features: feature maps (I, C, h, w).
-            regions: also project the regions, for heatmaps and boxes, when the similarity does not need them.
+            regions: also project the regions (for heatmaps and boxes), even if the similarity does not need them.
         """
         regions = regions or self.region_similarity.needs_regions
         if self.projects_maps:

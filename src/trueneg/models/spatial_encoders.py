@@ -28,7 +28,7 @@ class SpatialResNet(nn.Sequential):
         dimensions: C, number of feature channels.
 
     Raises:
-        UserError: if the weights name or file does not exist, or the weights cannot be downloaded or read or do not fit.
+        UserError: if the weights name or file does not exist, or the weights cannot be downloaded, cannot be read, or do not fit.
 
     Example:
         >>> import torch

@@ -75,10 +75,10 @@ def convert(source: str | Path, target: str | Path) -> int:
         str(key) for key, value in entries if not (isinstance(key, str) and isinstance(value, Tensor) and not value.is_sparse)
     ]
     if others or not entries:
-        problem = f"{_listed(others)} is not a named dense tensor" if others else "it contains no tensors"
+        problem = f"some entries are not named dense tensors ({_listed(others)})" if others else "it contains no tensors"
         raise UserError(f"{source}: expected a state dict, but {problem}. Save only the state_dict() of a model.")
     if target.exists() or target.suffix != ".safetensors":
-        problem = "exists already" if target.exists() else "has another ending"
+        problem = "already exists" if target.exists() else "has the wrong extension"
         raise UserError(f"{target}: {problem}; expected the name of a new file that ends in .safetensors.")
     with atomic_write(target) as path:
         save_file({name: value.clone().contiguous() for name, value in state.items()}, path, metadata={"format": "pt"})
@@ -95,7 +95,7 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
         expected: what the file should be, for messages.
 
     Raises:
-        UserError: naming tensors that are missing, unexpected or of another shape.
+        UserError: naming tensors that are missing, unexpected or have the wrong shape.
     """
     own = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
     shared = [name for name in own if name in state]

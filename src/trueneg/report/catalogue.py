@@ -11,11 +11,11 @@ from trueneg.report.figures import by_condition, densities, estimator_errors
 from trueneg.specs.settings import Study
 from trueneg.store.provenance import drawing_code
 
-# Theory figures that reproduce or extend those of the BCL paper; the other theory figures show bounds of the first paper.
+# Theory figures that reproduce or extend those of the BCL paper; the others show bounds of Sample-Specific Debiasing (SSD).
 BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator_errors.drawings))
-# Reproduction of that paper's Table 1; the second table compares our numbers with published ones.
+# Reproduction of the BCL paper's Table 1; the second table compares our numbers with published ones.
 BCL_TABLES = ("accuracy", "published")
-# Reproductions of the first paper's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5; the
+# Reproductions of SSD's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5; the
 # last table compares our numbers with published ones.
 ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)
 SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff") for end in ("", PAIRED)), "embedding")

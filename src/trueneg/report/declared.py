@@ -76,7 +76,7 @@ def primary_dataset(study: Any) -> str:
 
 
 def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "") -> Drawing:
-    """Declare a figure or table of a theory experiment, which by default has the same name as the function."""
+    """Declare a figure or table of a theory experiment; `experiment` defaults to the name of `make`."""
     return Drawing(make.__name__, make, title, caption, ("study.yaml", f"simulation/{experiment or make.__name__}.parquet"))
 
 
@@ -88,7 +88,7 @@ class ExperimentFigures(list[Drawing]):
         return self if isinstance(study, TheoryStudy) else []
 
     def add(self, title: str, caption: str, experiment: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the decorated function as in :func:`of_experiment`."""
+        """Declare the figure that the decorated function draws; see :func:`of_experiment`."""
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
             self.append(of_experiment(make, title, caption, experiment))

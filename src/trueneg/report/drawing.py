@@ -52,7 +52,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 
 
 
 class LineStyle(NamedTuple):
-    """Line style of one objective; colour, marker and dashes each help to distinguish it, also in black and white."""
+    """Line style of one objective; colour, marker and dashes each help to distinguish it, even in black and white."""
 
     color: Any
     marker: str

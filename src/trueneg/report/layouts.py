@@ -57,12 +57,12 @@ def comparison_of(gathered: Gathered) -> Comparison:
 def tasks(rows: pd.DataFrame) -> Layout:
     """Lay out Table 1 of Sample-Specific Debiasing, and other tasks; the first metric of each task is its main one.
 
-    Retrieval is between boxed regions and sentences, as in the paper, or between images and sentences if that is not measured.
+    Retrieval is between boxed regions and sentences, as in the paper, or, if that is not measured, between images and sentences.
     """
     held = set(measurements(rows))
     title, recall = "retrieval between boxed regions and sentences", Measurement(REGIONS, "R", "pair")
     if recall not in held:
-        # The list length closest to 10, the paper's shortest.
+        # Use the list length closest to 10, the shortest in the paper.
         length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)
         title, recall = "retrieval between images and sentences", Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)

@@ -12,7 +12,7 @@ DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank cor
 def written(value: float, metric: str, signed: bool = False) -> str:
     """Format a value without its unit.
 
-    Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values too small for these get one more.
+    Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values close to zero get one more.
 
     Args:
         value: value in the metric's own unit; NaN becomes a dash.

@@ -23,7 +23,7 @@ def sentence_labels(rows: pd.DataFrame) -> str | None:
 
 
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the means of R and Prec over both directions at each k, and over k in each direction; single labels are skipped.
+    """Add the means of R and Prec over both directions at each k, and over k in each direction, skipping rows of single labels.
 
     The rows already contain the mean over directions and k.
 

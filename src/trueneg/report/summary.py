@@ -23,7 +23,7 @@ from trueneg.store.rows import load_rows
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
-    """Gather the blocks of a study and compare its objectives.
+    """Gather the results of a study's blocks of seeds and compare its objectives.
 
     Args:
         name: name of the study.

@@ -1,4 +1,4 @@
-"""Paired differences over seeds, selection on the validation split, and the gate.
+"""Paired differences over seeds, selection on the validation split, and the gate that tells whether a study is informative.
 
 All objectives with the same seed share the subset, split, initial weights, batch order and augmentation draws, so they are
 compared by their differences within each seed. All functions take tidy rows with the columns :data:`COLUMNS`, one measured value
@@ -184,7 +184,7 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
     """Choose the best variant of each objective by its mean on the validation split; for a single variant, no value is read.
 
     Args:
-        rows: tidy rows; of objectives with several variants, only the values whose split is ``"validation"`` are read.
+        rows: tidy rows; for objectives with several variants, only the values whose split is ``"validation"`` are read.
         candidates: variants to choose from, by objective; ties go to the first.
         measured: measurement to select by; the variant with the largest mean wins.
 

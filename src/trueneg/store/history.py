@@ -16,8 +16,8 @@ from trueneg.store.user_files import DataChanges
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
     """List all runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
-    A run is finished, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
-    version), owned by the process that trains it, or begun. Unfinished runs show their last recorded epoch and training time.
+    The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
+    version), ``owned by`` the training process, or ``begun``. Unfinished runs show their last recorded epoch and training time.
     Finished runs, including stale ones, are marked if their data changed after training (:mod:`trueneg.store.user_files`).
 
     Args:

@@ -28,7 +28,7 @@ TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.trai
 EVALUATE = "trueneg.evaluation.evaluate"
 TASKS = {"images": "trueneg.evaluation.images", "image-text": "trueneg.evaluation.pairs"}  # packages of evaluation tasks
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
-REPORT = ("trueneg.report.build",)  # the page; figures and tables each have their own module
+REPORT = ("trueneg.report.build",)  # the report page; each figure and table has its own module
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # next to the code that reads them
@@ -103,7 +103,7 @@ def recorded_code(result: Path) -> str | None:
 def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
     """List the modules of this package that `roots` import, directly or not, including imports inside functions.
 
-    A name that the ``__init__`` of a package re-exports leads only to the module that defines it, not to everything it exports.
+    A name that a package's ``__init__`` re-exports leads only to the module that defines it, not to all that the package exports.
 
     Args:
         roots: dotted names of modules.

@@ -1,4 +1,4 @@
-"""Read the files that the pipeline writes (tables, records and settings); a damaged file is a user error."""
+"""Read the files that the pipeline writes (tables, records and settings); a damaged file raises a user error."""
 
 import contextlib
 import json

@@ -36,6 +36,6 @@ def load_rows(path: str | Path) -> pd.DataFrame:
     """Read rows.
 
     Raises:
-        UserError: if the file is missing, damaged, or was written with other columns.
+        UserError: if the file is missing, damaged, or lacks a column.
     """
     return records.read_rows(path, COLUMNS).pipe(typed)

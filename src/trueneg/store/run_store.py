@@ -2,7 +2,7 @@
 
 A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). This
 record is written last, so a run with a record is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
-of these files is a declared output of a job, because Snakemake deletes declared outputs.
+of these files is a declared output of a job, because Snakemake deletes declared outputs before a job starts or after it fails.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ class RunStore:
                 raise UserError(_UNSAFE.format(path=path, problem="grants the same lock twice"))
             with writable(path):
                 path.write_text(f"{os.getpid()} on {platform.node()}")
-            # Left behind by processes that were killed while writing; safetensors writes to files named .tmp….
+            # Remove files left behind by processes killed while writing; safetensors writes to files named .tmp….
             for unfinished in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 unfinished.unlink()
             yield folder

@@ -140,7 +140,7 @@ def look(reading: Reading, results: Path) -> Look:
 
 
 def check_own_table(reading: Reading) -> None:
-    """Check the columns and labels of the user's own table if the input is such a table and exists; compute nothing else.
+    """Check the columns and labels of the user's own table if the input is such a table and the file exists.
 
     Raises:
         UserError: if the table cannot be used.
@@ -210,7 +210,7 @@ class DataChanges:
         return next(iter(changes), "")
 
     def of_reports(self, study: str) -> list[str]:
-        """Describe in sentences how the files behind the reports of a likelihood study changed."""
+        """Return sentences that describe how the files of a likelihood study's reports changed."""
         records = sorted((self._results / study / "text").glob("*/reports.files.json"))
         return [change for path in records for change in self._look(f"{study}/text/{path.parent.name}/reports")[1]]
 

@@ -117,10 +117,10 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
 
 
 def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Sum log (count + 1)/(total + vocabulary + 1) over the words of each sentence, with counts from `training`, (S,).
+    """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with counts from `training`.
 
     Example:
-        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
+        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens, 2/(3 + 3 + 1) each
         [-3.7583]
     """
     counts = Counter(word for sentence in training for word in words_of(sentence))
@@ -129,7 +129,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return log (count + 1)/(total + unique sentences + 1) of each whole sentence, with counts from `training`, (S,).
+    """Return (S,) values log (count + 1)/(total + unique sentences + 1), one per whole sentence, with counts from `training`.
 
     Example:
         >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()
@@ -141,7 +141,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return minus the number of words, (S,): the baseline that uses length alone."""
+    """Return the negated numbers of words, (S,): the baseline that uses length alone."""
     return -np.array([float(len(words_of(sentence))) for sentence in sentences])
 
 

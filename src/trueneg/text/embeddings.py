@@ -9,7 +9,7 @@ from torch import Tensor
 from trueneg.errors import UserError
 from trueneg.text.loading import load_language_model, longest_input, weights_checksum
 
-BATCH = 256  # sentences of similar length that are embedded together
+BATCH = 256  # number of sentences of similar length that are embedded together
 
 
 @torch.no_grad()
@@ -29,7 +29,7 @@ def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], devi
     """
     if weights_checksum(model) != model["checksum"]:
         found = "the weights are missing, or have changed since the images were joined with the sentences"
-        raise UserError(f"{model['folder']}: {found}. Restore them, or join again with `snakemake --forcerun pairs`.")
+        raise UserError(f"{model['folder']}: {found}. Restore them, or rerun the join with `snakemake --forcerun pairs`.")
     network, tokenizer = load_language_model(model["folder"], revision=model["revision"])
     network = network.base_model.to(device)
     limit = longest_input(network, tokenizer)

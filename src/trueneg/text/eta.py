@@ -1,4 +1,4 @@
-"""Compute η for every sentence, and controls that need only the text."""
+"""Compute η for every sentence, and controls derived from these values."""
 
 import logging
 from collections.abc import Mapping

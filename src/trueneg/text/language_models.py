@@ -50,10 +50,10 @@ def train_language_models(
         store: folder with one subfolder per language model.
         manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder`` (or hub name) and
             ``checksum``.
-        start: manifest of another corpus's models to fine-tune, in place of ``model``.
+        start: manifest of another corpus's models; the first of them is fine-tuned instead of ``model``.
 
     Raises:
-        UserError: if there are too few sentences, another process trains the same model, or a model cannot be loaded.
+        UserError: if there are too few sentences, another process is training the same model, or a model cannot be loaded.
     """
     models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
     folds, restricted = 1, False

@@ -29,7 +29,7 @@ def load_language_model(
         The model in evaluation mode, on the CPU, and a fast tokenizer.
 
     Raises:
-        UserError: if the model is missing, access is denied, it requires its own code to run, or weights are missing.
+        UserError: if the model is missing or inaccessible, needs its own code but may not run it, or lacks weights.
     """
     import transformers
     from transformers.utils import logging as transformers_logging
@@ -84,7 +84,7 @@ def _chain(error: BaseException | None) -> str:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Return the maximum length including special tokens; it is lower if the model numbers positions from the padding id."""
+    """Return the maximum input length with special tokens; it is lower if the model numbers positions from the padding id."""
     limit = getattr(model.config, "max_position_embeddings", sys.maxsize)
     embeddings = getattr(model.base_model, "embeddings", None)
     numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

@@ -114,7 +114,7 @@ def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) ->
 def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, int, int, int]]:
     """Yield (start, stop, first, last) of windows that overlap by half; each token is scored once, where it has the most context.
 
-    For a causal model, this is the window with the longest past; otherwise, the window with the token nearest to its middle.
+    For a causal model, this is the window with the longest past; otherwise, the window whose middle is nearest to the token.
     """
     starts = [*range(0, length - capacity, max(1, capacity // 2)), max(0, length - capacity)]
     pairs = itertools.pairwise(starts)

@@ -50,7 +50,7 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
     try:
-        # Otherwise, a folder with a name of the form key=value would add a column.
+        # Without partitioning=None, a folder with a name of the form key=value would add a column.
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
     except FileNotFoundError as error:

@@ -22,7 +22,7 @@ from trueneg.text.scorers import AnyModel, PlainBert
 
 log = logging.getLogger(__name__)
 
-TOKENS = {"cpu": 8_192, "cuda": 131_072}  # tokens of masked copies in a batch
+TOKENS = {"cpu": 8_192, "cuda": 131_072}  # maximum number of tokens of masked copies in a batch
 LOGITS = 2**28  # elements in the largest array of logits
 PART = 256  # sentences per yielded table
 
@@ -44,7 +44,7 @@ def pseudo_log_likelihood(
         model: a masked (or causal) language model of the transformers library.
         tokenizer: the model's fast tokenizer.
         sentences: S strings.
-        tokens_per_batch: number of tokens of masked copies in a batch; None: 8,192 on a CPU, 131,072 on a GPU.
+        tokens_per_batch: maximum number of tokens of masked copies in a batch; None: 8,192 on a CPU, 131,072 on a GPU.
         device: device to compute on; None: the model's device. A GPU computes in bfloat16, with the log-softmax in float32.
         variant: ``"original"``; ``"within_word_l2r"``, which also masks the rest of a word so that later pieces do not reveal
             earlier ones (Kauf and Ivanova, 2023); or ``"causal"``, the chain rule.
@@ -78,7 +78,7 @@ def score(
     Args:
         model: as in :func:`pseudo_log_likelihood`.
         tokenizer: as in :func:`pseudo_log_likelihood`.
-        sentences: distinct sentences; apart from storing them, memory use does not grow with their number.
+        sentences: distinct sentences; only the memory for the sentences themselves grows with their number.
         tokens_per_batch: as in :func:`pseudo_log_likelihood`.
         device: as in :func:`pseudo_log_likelihood`.
         variant: as in :func:`pseudo_log_likelihood`.

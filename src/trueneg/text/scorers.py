@@ -37,7 +37,7 @@ def logits_at(model: Any, ids: Tensor, attention_mask: Tensor, wanted: tuple[Ten
 
 
 class AnyModel:
-    """Scores with any masked or causal language model of the transformers library; the reference for :class:`PlainBert`.
+    """Scores tokens with any masked or causal language model from the transformers library; the reference for :class:`PlainBert`.
 
     Args:
         model: model in evaluation mode, on its device.
@@ -68,7 +68,7 @@ class AnyModel:
 
 
 class PlainBert:
-    """Scores with plain BERT, without padding; exact, but whatever does not depend on the mask is computed once per sentence.
+    """Scores tokens with plain BERT, without padding; exact, but what does not depend on the mask is computed once per sentence.
 
     * First layer: a masked copy differs from its sentence only in the masked rows, so queries, keys and values are computed once
       per sentence, and once per position for the mask token.
@@ -78,7 +78,7 @@ class PlainBert:
     Args:
         model: a ``BertForMaskedLM``.
         mask: id of the mask token.
-        device: device to compute on, with a copy of the model (bfloat16 on a GPU).
+        device: device to compute on; a copy of the model is moved there (as bfloat16 on a GPU).
     """
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""Evaluate numerically Proposition 1, Lemma 2, Theorem 4, and the lower bounds on the debiased estimate.
+"""Evaluate Proposition 1, Lemma 2, Theorem 4 and the lower bounds on the debiased estimate numerically.
 
-Every experiment returns a tidy data frame with one row per number. ``standard error`` is 0 where a number is exact.
+Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact values.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # cosines between an anchor
 def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
     """Measure |L − L̄| for CL and DCL (constant and true η) with CIFAR10-r's class probabilities, and compare it with two bounds.
 
-    For each N, as many scores are drawn as for `repetitions` at the setting's N. The proof of Proposition 1 assumes t = 1.
+    Each N uses about as many scores as `repetitions` repetitions at the setting's N. The proof of Proposition 1 assumes t = 1.
 
     Returns:
         ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|", "mean |Δ|", "Proposition 1",
@@ -50,7 +50,7 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
 
 
 def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for each CIFAR10-r's class probabilities.
+    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for the classes of each CIFAR10-r.
 
     Returns:
         ``imbalance``, ``temperature``, ``objective``, ``positives`` ("1" or "as many as negatives"), ``value`` (the
@@ -70,9 +70,9 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     """Evaluate Lemma 2 on images of digits, using centred pixels as features; the classes 5 to 9 are subsampled.
 
-    The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`, which also takes an encoder's features.
+    The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`.
     """
-    from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow
+    from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow to load
 
     digits = load()
     frames = []

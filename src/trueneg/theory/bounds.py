@@ -32,7 +32,7 @@ class Objective(NamedTuple):
 
 
 def objectives(rho: ArrayLike) -> dict[str, Objective]:
-    """Return CL, and DCL whose η is the mean, the largest or the true one of the class probabilities `rho` (C,)."""
+    """Return CL, and DCL with the mean, the largest or each class's own probability in `rho` (C,) as η."""
     rho = np.asarray(rho, dtype=float)
     mean, largest = float(rho.mean()), float(rho.max())
     return {
@@ -94,7 +94,7 @@ def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature:
 
 
 def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, positives: int | None = None) -> float:
-    """Return the smallest number of negatives for which Proposition 1 is below the trivial bound; infinity if there is none.
+    """Return the smallest number of negatives for which Proposition 1's bound is below the trivial one; infinity if none is.
 
     Args:
         rho: (C,) the probability of each class.
@@ -131,7 +131,7 @@ def approximation_error(
         repetitions: factor by which the number of anchors is multiplied.
 
     Returns:
-        One row per number: ``objective``, ``positives``, ``quantity`` ("|L − L̄|", "mean |Δ|"), ``value``, ``standard
+        One row per value: ``objective``, ``positives``, ``quantity`` ("|L − L̄|", "mean |Δ|"), ``value``, ``standard
         error``.
 
     Raises:

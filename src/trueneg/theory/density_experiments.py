@@ -1,6 +1,6 @@
 """Properties of the process: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
 
-Every experiment returns a tidy data frame with one row per number. ``standard error`` is 0 where a number is exact.
+Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact values.
 """
 
 import math
@@ -55,7 +55,7 @@ def observation_densities(
     score = temperature * np.log(observation)
     frames = []
     for keys, population, drawn in _populations(one, density_draws):
-        # The density of e^(x/t) is that of x times dx/dy = t/y.
+        # The density of y = e^(x/t) is that of x times dx/dy = t/y.
         exact = population.density(score) * temperature / observation
         kernel = gaussian_kde(np.exp(drawn / temperature))
         estimate = kernel(observation)
@@ -87,7 +87,7 @@ def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
-    """Compute ω as a function of F_u, the fraction of negatives that are no closer, for N → ∞ and unshifted base intervals.
+    """Compute a negative's ω as a function of F_u, the fraction of negatives no closer than it, for N → ∞ and unshifted bases.
 
     Returns:
         ``form``, ``alpha``, ``beta`` (0.5 to 1 for the released form), ``share`` (F_u), ``weight``, ``standard error`` (0),

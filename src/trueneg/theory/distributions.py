@@ -48,7 +48,7 @@ class Conditional:
         return self.base.ppf(base_probability(probability, self.mixing))
 
     def support(self, scale: float = 0.0) -> ndarray:
-        """Return the ends of an interval outside which e^(scale·x)·φ_a is negligible; the base's scale is at most 1."""
+        """Return the ends of an interval outside which e^(scale·x)·φ_a is negligible, for a base whose scale is at most 1."""
         reach = 9 + abs(scale)
         return np.clip(self.base.support(), -reach, reach)
 
@@ -76,7 +76,7 @@ def _quadrature() -> tuple[ndarray, ndarray]:
 
 
 def mixing(alpha: float, false_share: float) -> float:
-    """Return the mixing a for a share of false negatives, which is 0 for true negatives, 1 for false ones and τ⁺ for a mixture.
+    """Return the mixing `a` for a share of false negatives, which is 0 for true negatives, 1 for false ones and τ⁺ for a mixture.
 
     Example:
         >>> mixing(0.9, 0.0), round(mixing(0.9, 1.0), 9), round(mixing(0.9, 0.1), 9)

@@ -1,7 +1,7 @@
 """Measure the errors of estimators on the process: the BCL paper's Figs. 5 and 8, its Lemma 3.2, and additional sweeps.
 
-Every experiment returns a tidy data frame: one row per number, with its Monte Carlo standard error. The columns of a sweep are
-``parameter`` and ``at`` (its name and value), and those of :func:`trueneg.theory.estimate.measure_errors`.
+Every experiment returns a tidy data frame: one value per row, with its Monte Carlo standard error. The columns of a sweep are
+``parameter`` and ``at`` (name and value of the parameter), and those of :func:`trueneg.theory.estimate.measure_errors`.
 """
 
 import math
@@ -40,7 +40,7 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
 def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Check Lemma 3.2: measure the remaining bias of each form as the number of negatives grows.
 
-    For each N, as many scores are drawn as for `repetitions` at the setting's N. The value at infinity is a limit, by quadrature.
+    Each N uses about as many scores as `repetitions` repetitions at the setting's N. The value at ∞ is the limit, by quadrature.
     """
     frames = []
     for count in sweeps.long_negative_counts:

@@ -34,7 +34,7 @@ class Competitor(NamedTuple):
 def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives: int | None = None) -> Tensor:
     """Estimate the mean of e^u over each anchor's true negatives; the result can be negative.
 
-    Equations 28 to 30 of the BCL paper: g of an estimator without a bound.
+    This is g in equations 28 to 30 of the BCL paper, for an estimator without a lower bound.
 
     Args:
         scores: from :func:`trueneg.theory.simulate_scores`.
@@ -46,7 +46,7 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
         Shape (A,), float64.
 
     Raises:
-        ValueError: if more positives are requested than the scores contain.
+        ValueError: if `positives` is less than 1 or exceeds the number of positives in the scores.
 
     Example:
         >>> from trueneg.losses import Uncorrected
@@ -57,7 +57,7 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
     """
     available = scores.positive.shape[1]
     if positives is not None and not 1 <= positives <= available:
-        raise ValueError(f"positives is {positives}, but there are only {available} per anchor; simulate more.")
+        raise ValueError(f"positives is {positives}; expected 1 to {available}, the number simulated per anchor.")
     own = getattr(estimator, "class_probability", None)
     known = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
     eta = scores.class_probability if own is None else None
@@ -82,18 +82,18 @@ def competitors(
 
 
 def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> pd.DataFrame:
-    """Measure the mean, bias and mean squared error of estimators on the process, with standard errors.
+    """Measure the mean, bias and mean squared error of estimators on simulated scores, with standard errors.
 
-    Each anchor's estimate is compared with two references: the mean over the drawn true negatives, as in the BCL paper, where
-    sampling noise cancels; and the exact mean. Anchors without a true negative are left out of the first comparison.
+    Each anchor's estimate is compared with two references: the mean over the drawn true negatives, as in the BCL paper, so that
+    shared sampling noise cancels; and the exact mean. Anchors without a true negative are left out of the first comparison.
 
     Args:
-        setting: the process; ``anchors`` is the number per repetition.
+        setting: parameters of the process; ``anchors`` is the number per repetition.
         contestants: estimators by name.
         repetitions: number of repetitions.
 
     Returns:
-        One row per number: ``estimator`` (the true mean has its own rows), ``reference``, ``quantity`` ("mean",
+        One row per value: ``estimator`` (the true mean has its own rows), ``reference``, ``quantity`` ("mean",
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
         value over repetitions (NaN for a single repetition). For means, ``reference`` is empty.
     """
@@ -117,8 +117,8 @@ def simulate_estimates(
     """Simulate ``repetitions * setting.anchors`` anchors, in blocks of A.
 
     Yields:
-        Estimates (E, A), and for each anchor (A,) the mean over its drawn true negatives (NaN if there are none) and the exact
-        mean.
+        Estimates (E, A) of E estimators, and for each anchor (A,) the mean over its drawn true negatives (NaN if there are
+        none) and the exact mean.
     """
     for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions)):
         estimates = [estimate_true_negative_mean(scores, *each) for each in contestants.values()]
@@ -175,7 +175,7 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
 
 
 def importance(share: ndarray, logit: ndarray, alpha: float, beta: float, eta: float, form: str) -> ndarray:
-    """Compute ω of a BCL form at `share` = F_u, the fraction of negatives that are no closer, without normalisation."""
+    """Compute the unnormalised ω of a BCL form for a negative; `share` = F_u is the fraction of negatives no closer than it."""
     distribution = torch.from_numpy(share)
     below = distribution if form == "paper" else recovered_distribution(distribution, alpha, eta)
     if form == "released":

@@ -25,10 +25,10 @@ ASSUMED, BETA = "assumed alpha", "beta"
 def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int = 20) -> pd.DataFrame:
     """Measure each number of :data:`EARLIER` again in the BCL paper's setting, with the anchors and seed of `setting`.
 
-    For each N, as many scores are drawn as for `repetitions` at N = 64.
+    Each N uses about as many scores as `repetitions` repetitions at N = 64.
 
     Returns:
-        One row per number: ``estimator``, ``quantity`` ("bias", "mean squared error", "MSE minus that of …", "MSE divided by that
+        One row per result: ``estimator``, ``quantity`` ("bias", "mean squared error", "MSE minus that of …", "MSE divided by that
         of …"), ``setting`` (differences from the default), ``earlier low``, ``earlier high`` (infinite where only an ordering was
         known), ``value``, ``standard error``, ``earlier error`` (standard error with 1,000 anchors; 0 for an ordering) and
         ``agrees``: whether the value is within two standard errors of the interval, or an ordering holds by more than two.

@@ -32,9 +32,10 @@ class Setting(ProcessSettings):
     Args:
         alpha: α in [0.5, 1], the probability that a true negative is farther than a false one.
         class_probability: τ⁺ in [0, 1), the probability that a negative is false. Not specified in the paper; 0.1 here.
-        slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in ±slide.
-        temperature: t > 0; logits are scores / t. Scores stay within ±1/t²: the interval is clipped to this
-            range, and no shift leads outside it (the normal base is unbounded).
+        slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in ±slide, unless limited (see
+            ``temperature``).
+        temperature: t > 0; logits are scores / t. With the uniform base, the interval is clipped to ±1/t² and
+            shifts are limited so that scores stay inside; the normal base is unbounded.
         anchors: number of anchors.
         negatives: N, the number of negatives per anchor.
         positives: K, the number of positives per anchor: further samples of its class.
@@ -48,7 +49,7 @@ class Setting(ProcessSettings):
     """
 
     base: Literal["uniform", "normal"] = "uniform"
-    classes: tuple[Probability, ...] = Field((), strict=False)  # accepts a list, too
+    classes: tuple[Probability, ...] = Field((), strict=False)  # also accepts a list
 
     @field_validator("classes")
     @classmethod
@@ -72,7 +73,7 @@ class Setting(ProcessSettings):
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
     def base_quantile(self, probability: ndarray) -> ndarray:
-        """Return the base's score at a value of F, without a shift; scipy's own method is slow for large arrays."""
+        """Return the quantile of the base at a value of F, without a shift; scipy's own method is slow for large arrays."""
         return ndtri(probability) if self.base == "normal" else self.half_width * (2 * probability - 1)
 
     def population(self, false_share: float) -> Conditional:
@@ -124,7 +125,7 @@ def simulate_scores(setting: Setting | None = None) -> Scores:
 
 
 def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) -> Iterator[Scores]:
-    """Yield the same draws in blocks of about `draws_per_block` scores (at least one anchor), to limit memory use."""
+    """Yield the draws of `simulate_scores` in blocks of about `draws_per_block` scores (or one anchor), to limit memory use."""
     purposes = ("class", "shift", "population", "negatives", "positives")
     generators = {purpose: np.random.default_rng(seed_for(setting.seed, purpose)) for purpose in purposes}
     size = max(1, draws_per_block // (setting.negatives + setting.positives))

@@ -108,7 +108,7 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0)
 
 
 def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperature: float = 1.0) -> pd.DataFrame:
-    """Evaluate Lemma 2 on a finite set: best loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 − ρ)/ρ of the rarest class.
+    """Evaluate Lemma 2 on a finite set: best linear loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 − ρ)/ρ for the rarest class.
 
     Args:
         features: (n, D); normalised here.
@@ -117,8 +117,9 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
         temperature: t.
 
     Returns:
-        One row per number: ``quantity``, ``negatives`` (NaN if not applicable), ``promised`` (whether the lemma covers N),
-        ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean classifier is one of the quantities.
+        One row per quantity (per N for L̄): ``quantity``, ``negatives`` (NaN if not applicable), ``promised`` (whether the lemma
+        covers N), ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean classifier is one of the
+        quantities.
     """
     features, labels = _checked(features, labels)
     sizes = torch.bincount(labels)
@@ -138,7 +139,7 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
 
 
 def smallest_number(rho: Sequence[float]) -> int:
-    """Return the smallest N of Lemma 2, (1 − ρ)/ρ of the rarest class, rounded up.
+    """Return the smallest N that Lemma 2 covers: (1 − ρ)/ρ for the rarest class, rounded up.
 
     Example:
         >>> smallest_number([0.1] * 10)
@@ -151,9 +152,9 @@ def smallest_number(rho: Sequence[float]) -> int:
 def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> float:
     """Compute a Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
 
-    Follows the proof (equations 41 to 48), but corrects constants that are printed too small: |dω/dz| ≤ N/(1 + N
-    e⁻²), which is below e² (43 prints e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
-    (46 prints e); e⁴ in both sums (48 prints it in one).
+    Follows the proof (equations 41 to 48), but corrects constants that are too small in print:
+    |dω/dz| ≤ N/(1 + N e⁻²) < e² (eq. 43 has e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
+    (eq. 46 has e); e⁴ in both sums (eq. 48 has it in only one).
 
     Args:
         negatives: N.

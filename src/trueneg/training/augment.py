@@ -3,7 +3,7 @@
 Augmentation has two steps. ``draw`` generates the parameters of a whole epoch on the CPU from a generator, so they
 do not depend on the device of the images; they are moved to the device once. Calling the augmentation applies a
 slice of them to a batch. All operations have fixed shapes and none synchronizes the device, so the call can be
-compiled or captured.
+compiled or captured in a CUDA graph.
 """
 
 import math

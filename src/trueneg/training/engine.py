@@ -223,4 +223,4 @@ def _move_aside(store: RunStore, identifier: str) -> None:
     aside.mkdir(parents=True, exist_ok=True)
     for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
         (store.folder(identifier) / name).rename(aside / name)
-    log.info("run %s was made with other code; moved to %s", identifier, aside)
+    log.info("run %s was trained with a different version of the code; moved to %s", identifier, aside)

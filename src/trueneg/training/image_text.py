@@ -136,7 +136,7 @@ class ImageText(Training):
         return rate_pairs(torch.stack(self._similarities(model, *embedded)).mean(0))
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale, the fraction of time spent waiting for images (0 if all are resident), and the threshold."""
+        """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
         waiting, self.waited = self.waited / seconds, 0.0
         return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **self.objective.measured}
 
@@ -206,7 +206,7 @@ class ReleasedNetworks:
 
     Args:
         settings: see :class:`ImageText`; ``objective.name`` is ``released`` or ``untrained``.
-        seed: the study's seed, for weights that are not loaded; they are those that a run of this seed starts training from.
+        seed: the study's seed; weights that are not loaded equal the initial weights of a training run with this seed.
         source: images used for evaluation.
         subset: subset of the source; its training part defines the vocabulary of a new text encoder and, unless the image
             encoder has its own, the normalisation of images.

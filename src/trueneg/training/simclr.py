@@ -122,7 +122,7 @@ class SimCLR(Training):
         return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
-        """Return per-image η if it varies between training images; replace a common η given by name in `objective` by its value.
+        """Return per-image η if it varies between training images; otherwise, replace a name for η in `objective` with its value.
 
         The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class is unknown.
         """

@@ -23,7 +23,7 @@ def load_source(
 
     Args:
         source: one of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
-        path: folder of the source's files; None for sources that come with a package.
+        path: folder of the source's files; None for sources that are included in an installed package.
         resolution: side in pixels of the square that images are resized to; None keeps the original size.
         download: whether to download the source into `path` if it is missing.
         unlabelled: number of unlabelled images to add; at most the number in :data:`trueneg.specs.sources.UNLABELLED`.
@@ -36,7 +36,7 @@ def load_source(
         (1797, 1, 8, 8)
     """
     options: dict[str, Any] = {"resolution": resolution, "download": download}
-    if unlabelled:  # other sources have no such argument
+    if unlabelled:  # most sources have no such argument
         options["unlabelled"] = unlabelled
     found = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
     size, classes, tests = " × ".join(map(str, found.images.shape[1:])), len(found.class_names), found.is_test.sum()

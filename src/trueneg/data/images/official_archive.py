@@ -64,7 +64,7 @@ class OfficialArchive:
         Args:
             path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the files of the unpacked folder.
             resolution: side in pixels of the square to resize to; None keeps the original size.
-            download: whether to download the official binary version if the folder contains neither.
+            download: whether to download the official binary version if the folder contains neither version.
             unlabelled: number of unlabelled images to append: the first ones of the binary version, which is then required.
 
         Raises:

@@ -20,7 +20,7 @@ TEST_FRACTION = 0.25  # share of the images to hold out if a source has no offic
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """The images of one seed; indices are sorted int64 positions in the source.
+    """The splits of one seed; indices are sorted int64 positions in the source.
 
     Attributes:
         seed: the study's seed.
@@ -54,7 +54,7 @@ def make_subset(
     validation: float = 0.1,
     test: float | None = None,
 ) -> Subset:
-    """Draw the splits of one seed: hold out test, then validation images, by class; then apply the cap, then the imbalance.
+    """Draw the splits of one seed: hold out test, then validation images, stratified by class; then apply the cap and imbalance.
 
     Each step has its own generator, and subsets of different fractions are nested. Unlabelled images are used only for training.
 

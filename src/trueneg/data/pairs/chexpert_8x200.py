@@ -6,10 +6,9 @@ The lists::
     image-retrieval/query.csv         Variable, Path; 80 images, ten per label
     text-retrieval/query.csv          Variable, Text; 40 sentences, five per label (the lists' README says ten)
 
-The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes, for example
-``train/patient00001/study1/view1_frontal.jpg``, in ``dataset.path`` or in the archive's folder within it. Paths in the lists
-begin with the name of the archive. All images belong to CheXpert's TRAINING split, so training on CheXpert must exclude the
-images that :func:`read_lists` returns.
+The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes. ``dataset.path``, or the archive's folder in it,
+contains files such as ``train/patient00001/study1/view1_frontal.jpg``. Paths in the lists begin with the name of the archive. All
+images belong to CheXpert's TRAINING split, so training on CheXpert must exclude the images that :func:`read_lists` returns.
 """
 
 import logging
@@ -99,7 +98,7 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
     unclear = candidates.index[positive.sum(axis=1) != 1]
-    refuse([f"{files[0]}: {place} has no or several labels of 1; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
+    refuse([f"{files[0]}: {place} has no label of 1, or several; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
     candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):

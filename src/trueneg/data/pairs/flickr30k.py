@@ -7,7 +7,7 @@ Official layout (Young et al., 2014) or Kaggle's layout, unpacked into one folde
     results.csv                         Kaggle: image_name| comment_number| comment, instead of results_20130124.token
     dataset_flickr30k.json              Karpathy's splits; its captions are read if neither file above exists
 
-Alternatively, the parquet files described in :mod:`trueneg.data.pairs.photographs`.
+Alternatively, the folder contains the parquet files described in :mod:`trueneg.data.pairs.photographs`.
 """
 
 import json

@@ -7,8 +7,8 @@ Official layout (Hodosh, Young and Hockenmaier, 2013: Flickr8k_Dataset.zip and F
     Flickr_8k.{train,dev,test}Images.txt              one line per image
     ExpertAnnotations.txt                             image TAB caption id TAB three ratings, 1 to 4
 
-Alternatively, the parquet files described in :mod:`trueneg.data.pairs.photographs`, with ``ExpertAnnotations.txt`` in the same
-folder. The text files may be in a subfolder ``Flickr8k_text``.
+Alternatively, the folder contains the parquet files described in :mod:`trueneg.data.pairs.photographs` and
+``ExpertAnnotations.txt``. The text files may be in a subfolder ``Flickr8k_text``.
 """
 
 import logging

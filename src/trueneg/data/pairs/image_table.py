@@ -1,7 +1,7 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
 The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row has an image and one of its texts; an image with
-several texts has several rows. Optional columns have the patient (or any group that must not be split between training and
+several texts has several rows. Optional columns give the patient (or any group that must not be split between training and
 test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
@@ -88,7 +88,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     """Read and check the table; the image files must exist but are not opened.
 
     Args:
-        settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (file names, within the folder),
+        settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths within the folder),
             ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
             ``label_columns``.
@@ -161,7 +161,7 @@ def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]
 def _conflicts(table: pd.DataFrame, image: str, column: str) -> list[str]:
     """Return one message per row whose value in a column differs from that of the first row of its image."""
     other = (table[image] != "") & (table[column] != table.groupby(image)[column].transform("first"))
-    return [f"{place}: {column} differs from the first row of the image." for place in table.index[other]]
+    return [f"{place}: {column} differs from its value in the first row of the image." for place in table.index[other]]
 
 
 def _written(value: object) -> str:

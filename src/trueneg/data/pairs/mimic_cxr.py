@@ -8,8 +8,8 @@ MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's l
     mimic-cxr-2.0.0-chexpert.csv.gz               labels of the studies
     mimic-cxr-2.1.0-test-set-labeled.csv          radiologists' labels of test studies, only in release 2.1.0
 
-In release 2.1.0 the tables keep 2.0.0 in their names. They may be decompressed. The image folders (p10, …) may be in the same
-folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
+In release 2.1.0 the tables keep 2.0.0 in their names. Tables may also be decompressed. The image folders (p10, …) may be in the
+same folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
 MIMIC-CXR (``mimic-cxr-reports.zip``), which :func:`trueneg.text.reports.read_mimic_cxr` reads and which defines the names of
 reports (``s50414267``) and patients (``p10000032``) used here.
 """
@@ -110,7 +110,7 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
-    """Report missing reports of a likelihood study in its folder ``path``."""
+    """Report whether the text reports are missing from the folder ``path`` of a likelihood study."""
     return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
@@ -129,7 +129,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
 
     Returns:
         ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and ``height`` (pixels),
-        ``frontal`` (an anteroposterior or posteroanterior view), ``split`` (train, validation, test); sorted by patient, study,
+        ``frontal`` (whether the view is AP or PA), ``split`` (train, validation, test); sorted by patient, study,
         id.
 
     Raises:

@@ -42,7 +42,7 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in image pixels.
 
     Raises:
-        UserError: names the missing file, or the lines that are damaged or refer to another image.
+        UserError: names the missing file, or the lines that are invalid or do not match the images.
     """
     file = BOXES.required(Path(path).expanduser())
     table = read_columns(file, {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)}, ORIGIN)
@@ -85,7 +85,7 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
 
 
 def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: str) -> pd.DataFrame:
-    """Convert the boxes of the given images to pixel coordinates of their squares.
+    """Convert the boxes in the given images to pixel coordinates of the square images.
 
     Args:
         boxes: table returned by :func:`read_boxes`.

@@ -20,11 +20,11 @@ class PairImages:
     Args:
         images: encoded images, or decoded images as uint8 of shape (n, channels, R, R).
         reports: str, shape (n,): the report of each image; images of one study share it.
-        patients: str, shape (n,): the patient of each image; no patient is in two splits. Report names if patients are unknown.
+        patients: str, shape (n,): the patient of each image, or its report if patients are unknown; no patient is in two splits.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         fit: how encoded images become squares (:func:`trueneg.data.image_cache.decode_square`).
         restricted: whether images and text are confidential and never shown.
-        labels: n rows of 1, 0, or NaN for unknown, with one column per label.
+        labels: data frame with n rows and one column per label: 1, 0, or NaN for unknown.
         assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
         probabilities: table with ``class``, ``image_probability``: the share of images for which a sentence of the class is
             true; None: unknown.

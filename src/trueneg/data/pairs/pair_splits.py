@@ -36,15 +36,15 @@ class PairSubset:
 
 
 def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2) -> PairSubset:
-    """Split by patient: all images and reports of a patient are in the same part.
+    """Split a source by patient: all images and reports of a patient are in the same part.
 
     Patients are drawn by name, so the order of the images does not matter.
 
     Args:
         source: images and sentences.
         seed: the study's seed.
-        validation: share of the patients, in (0, 1); at least one.
-        test: share of the patients, in (0, 1); at least one.
+        validation: share of the patients, in (0, 1), rounded to at least one patient.
+        test: share of the patients, in (0, 1), rounded to at least one patient.
 
     Raises:
         UserError: if there are too few patients for the three parts.
@@ -113,7 +113,7 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
     """Check that a subset belongs to the source and that no patient or report is in two parts.
 
     Raises:
-        UserError: describes the violation.
+        UserError: if either check fails; the message describes the violation.
     """
     if subset.source_checksum != source.checksum:
         raise UserError(

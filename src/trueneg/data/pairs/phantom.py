@@ -15,7 +15,7 @@ from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; the table ``boxes`` has the boxes of findings."""
+    """Draw the radiographs of synthetic reports, given ``contrast`` and ``seed``; the table ``boxes`` locates the findings."""
     check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
     reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
     if settings["images"] is not None:
@@ -37,7 +37,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | Path) -> None:
-    """Write the estimated η of each class's sentences next to the probability that these sentences are true of an image.
+    """Write a table that compares the estimated η of each class's sentences with the probability that they are true of an image.
 
     Args:
         pairs: sentences of a source (parquet file written by :func:`trueneg.data.pairs.pair_source.write_pairs`).

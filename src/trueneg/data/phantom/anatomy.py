@@ -74,7 +74,7 @@ class Chest:
         across: coordinate that increases towards the patient's left.
         down: coordinate that increases towards the feet.
         edge: width of all edges.
-        lungs: the two lungs, by the patient's side.
+        lungs: the two lungs, keyed by the patient's side (``right``, ``left``).
         tissue: soft tissue.
         bones: spine, ribs, clavicles, shoulders.
         texture: vessels and mottle of the lungs.
@@ -144,7 +144,7 @@ class Chest:
         return 0.11 * joined(ventricle, atrium, 0.06)
 
     def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
-        """Return the mask (0 to 1) of the central shadow: the heart (from its depth) and the great vessels above it."""
+        """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great vessels above it."""
         across, down = self.across, self.down
         half = self.patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
         band = half - np.abs(across - 0.005)

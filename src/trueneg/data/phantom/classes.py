@@ -17,7 +17,7 @@ POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
 TABLE = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""})
 OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])  # index of each positive class's finding
 LARGEST_SHARE = 0.5  # maximum probability of one finding among all findings
-DRAWS = 1000  # maximum number of rank draws to find one that meets this limit
+DRAWS = 1000  # maximum number of attempts to draw ranks that meet this limit
 
 
 class PhantomClass(NamedTuple):

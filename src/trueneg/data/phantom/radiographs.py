@@ -21,9 +21,9 @@ from trueneg.data.phantom.classes import CLASSES, PhantomClass
 from trueneg.data.phantom.findings import EFFECTS, Effect
 from trueneg.randomness import seed_for
 
-CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels classified in the papers
+CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels predicted in the papers
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
-CHANGED = 0.2  # a pixel belongs to a box if the finding changes it by more than this share of its largest change
+CHANGED = 0.2  # a pixel belongs to a box if the finding changes it by more than this share of the finding's largest change
 FAINTEST = 0.5  # grey levels; smaller changes of a pixel are ignored
 IMAGES_PER_TASK = 64  # number of images sent between processes at once
 

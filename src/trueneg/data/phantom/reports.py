@@ -87,7 +87,7 @@ def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray
 
 
 def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw two standardised scores per class with exactly this correlation with the log probability, otherwise uncorrelated."""
+    """Draw two standardised scores per class that have exactly the given correlation with the log probability."""
     generator = np.random.default_rng(seed_for(seed, "phantom styles"))
     known = [np.ones(len(probability))]
     for values in (np.log(probability), *generator.normal(size=(2, len(probability)))):

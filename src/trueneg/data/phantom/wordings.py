@@ -17,7 +17,7 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
 }
 Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
-WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation of the words per sentence, over classes
+WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation of the number of words per sentence, over classes
 
 
 def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:

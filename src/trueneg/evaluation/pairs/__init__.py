@@ -52,7 +52,7 @@ class EmbeddedRun:
         self.networks.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
-        """Return the embedded images of ``"train"`` or a held-out split, with regions only if a held-out split needs them."""
+        """Return the embedded images of ``"train"`` or a held-out split, with regions only for held-out splits that need them."""
         if split not in self._images:
             regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
             indices = getattr(self.subset, split)

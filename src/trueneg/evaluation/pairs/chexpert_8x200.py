@@ -34,7 +34,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
-    """Return the image queries and the text queries, with their similarities as computed by a run's networks."""
+    """Return the image queries and the text queries, with their similarities to the candidates, computed by a run's networks."""
     networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
         raise UserError(

@@ -56,7 +56,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     boxes with           phrase
     ===================  ==========================================================================================
     no ``sentence``      a sentence of the image's report with the report's boxes of the same class
-                         (:func:`trueneg.data.phantom.radiographs.phantom_images`); two images of one report are two phrases
+                         (:func:`trueneg.data.phantom.radiographs.phantom_images`); one phrase per image of the report
     a ``sentence``       that sentence for its ``image`` and finding, regardless of the report: readers wrote or chose it
                          for the box (:func:`trueneg.data.pairs.ms_cxr.image_boxes`)
     ===================  ==========================================================================================
@@ -71,9 +71,9 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         crop: (height, width) of the central part of an image that the encoder sees, or of the whole image.
 
     Returns:
-        One row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (index into ``indices``), ``index`` (index of the sentence in
-        its report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases with the same boxes
-        because they describe the same finding in an image), and the corners in pixels of the crop, clipped to it.
+        One row per box, sorted by phrase: ``phrase`` (0 … P − 1), ``image`` (index into ``indices``), ``index`` (index of the
+        sentence in its report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases with
+        the same boxes because they describe the same finding in an image), and the corners in pixels of the crop, clipped to it.
 
     Raises:
         UserError: if the boxes refer to images of another source.
@@ -103,7 +103,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
 def phrase_maps(
     images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
-    """Yield each phrase's rows, its heatmap at the resolution of the crop, and a mask of the same shape for its boxes' union.
+    """Yield each phrase's rows, its heatmap at the resolution of the crop, and a mask of the union of its boxes.
 
     Args:
         images: images embedded with regions.

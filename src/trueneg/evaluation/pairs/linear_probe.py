@@ -67,7 +67,7 @@ def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndar
     The subset contains ``round(fraction · n)`` samples, at least one, plus the first positive and the first negative of
     each class if they exist, because a class cannot be learned without them. Samples are sorted by their labels, rarest
     class first, and each gets a key from a sequence that fills (0, 1) evenly (multiples of the golden ratio); those with
-    the smallest keys are kept. Each run of samples with equal labels thus contributes nearly its exact share, and the
+    the smallest keys are kept. Each group of samples with equal labels thus contributes nearly its exact share, and the
     subsets of one seed are NESTED: samples kept at a small fraction are kept at every larger one.
 
     Args:

@@ -24,9 +24,9 @@ Precisions = dict[int, dict[str, float]]  # k → label → precision
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions for images with a single label; the text queries are the positive prompts.
 
-    Images are compared by the cosine of their embeddings in the space shared with texts; the papers do not say whether they
-    compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for the images
-    of other patients.
+    Images are compared by the cosine of their embeddings in the space shared with texts; ConVIRT and ReCo do not say whether
+    they compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for the
+    images of other patients.
     """
     for run, split in itertools.product(runs, SPLITS):
         names, ks, prompts = run.source.label_names, settings["precision"]["ks"], prompts_of(run.source, settings)
@@ -59,7 +59,7 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
     """Select images with exactly one positive and no unknown label, as in ConVIRT's CheXpert 8×200, and return their labels.
 
     CheXpert 8×200 has 200 images for each of eight labels, whereas a split is not balanced. A label with fewer than two
-    patients is therefore left out with its images, because no other patient's image could be retrieved, and precisions are
+    patients is left out together with its images, because no other patient's image could be retrieved, and precisions are
     averaged over labels (:func:`label_precisions`).
 
     Args:
@@ -87,7 +87,7 @@ def label_precisions(
     """Compute the share of the first k images with the query's label, averaged over each label's queries and then over labels.
 
     With the same number of queries for each label, this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries;
-    otherwise, it prevents a frequent label from outweighing a rare one. Uninformative scores give one over the number of
+    otherwise, it prevents a frequent label from outweighing a rare one. Uninformative scores give 1/K on average for K
     labels, apart from the effect of excluded images. A label with fewer than k images cannot reach 1. Ties count against
     the method.
 

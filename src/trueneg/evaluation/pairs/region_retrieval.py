@@ -45,7 +45,7 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
         (P, P), phrases × regions of phrases; float64 if the embeddings are, otherwise float32.
 
     Example:
-        >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
+        >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: (1, 0) and (0, 1)
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "image": 0, "index": [0, 1], "sentence": ["Left.", "Right."]})
         >>> phrases = phrases.assign(region=[0, 1], x0=[0, 4], y0=0, x1=[4, 8], y1=4)
         >>> scores = phrase_region_scores(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), regions, phrases, crop=(4, 8))

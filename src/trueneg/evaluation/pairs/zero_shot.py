@@ -37,7 +37,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """Return the prompts of ``evaluation.zero_shot`` by label, or the paper's prompts if none are given."""
+    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS` if none are given."""
     given = settings["zero_shot"]["prompts"]
     if given is None:
         return PROMPTS

@@ -33,7 +33,7 @@ def drawings(study: Study) -> list[Drawing]:
     files = tuple(f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration"))
     make, read = class_probability_by_likelihood, ("study.yaml", *files)
     title = "Class probability against likelihood, all sentences"
-    caption = "The first paper assumes a straight line here; one panel per scorer, with the fitted a·p^k."
+    caption = "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the fitted a·p^k."
     options = {"files": files, "sentences": "all sentences"}
     found = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
     title = "Class probability against likelihood, sentences that affirm a finding"

@@ -106,7 +106,7 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     "The smooth bound reduces the gradient and switches anchors off later, but it does not keep them on.",
 )
 def smooth_bound(gathered: Gathered) -> Figure:
-    """Plot DCL's estimate, anchors with gradient and gradient against the positive's cosine, with a hard and a smooth bound."""
+    """Plot DCL's estimate, its share of anchors with gradient, and the gradient against the positive's cosine for both bounds."""
     frame = gathered.experiment("smooth_bound").sort_values("class_probability", kind="stable")
     styles = unmarked(line_styles(frame["bound"]))
     frame = frame[frame["quantity"].isin(SMOOTH_BOUND)]

@@ -36,7 +36,7 @@ def drawings(study: Study) -> list[Drawing]:
         title = "Primary measurement against the imbalance r"
         caption = "If the lines diverge towards small r, the correction matters when classes are imbalanced."
         found += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
-        caption = "The first paper's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
+        caption = "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
         for pool in pools:
             name, title = f"probe_by_fraction_{pool}_labels", f"Linear probe against the imbalance r, {POOLS[pool]}"
             found += twins(study, name, by_condition, title, caption, measured=full_probe(study, pool), **options)
@@ -46,7 +46,7 @@ def drawings(study: Study) -> list[Drawing]:
         caption = "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?"
         found += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
     if study.figures.label_fractions is not None:
-        caption = "The first paper's Fig. 2, right: does the gain grow when fewer labels train the classifier?"
+        caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when fewer labels train the classifier?"
         dataset = study.figures.label_fractions.dataset or primary_dataset(study)
         for pool in pools:
             name, title = f"probe_by_label_fraction_{pool}_labels", f"Linear probe against the label fraction, {POOLS[pool]}"
@@ -63,7 +63,7 @@ def by_condition(
 
 
 def by_label_fraction(gathered: Gathered, baseline: str | None, dataset: str, measured: Measurement) -> Figure:
-    """Plot a classifier's accuracy on one data set against the label fraction; fractions act as data sets here."""
+    """Plot a classifier's accuracy on one data set against the label fraction; each fraction is treated as a data set."""
     rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)

@@ -1,4 +1,4 @@
-"""t-SNE of the test images, one panel per objective (the first paper's Fig. 4)."""
+"""t-SNE of the test images, one panel per objective (Sample-Specific Debiasing's Fig. 4)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ ORDER = 40
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the t-SNE figure if an image study requests it."""
-    caption = "The first paper's Fig. 4: one seed, with rare classes in shades of red and common classes in shades of blue."
+    caption = "Sample-Specific Debiasing's Fig. 4: one seed, with rare classes in shades of red and common classes in blue."
     return per_objective(study, "embedding", embedding, "t-SNE of the test images", caption)
 
 

@@ -1,4 +1,4 @@
-"""How well each method ranks the negatives that people rate as false, and whether η tracks their rate."""
+"""How well each method ranks the false negatives identified by human ratings, and whether η tracks their frequency."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -100,7 +100,7 @@ def human_ratings(gathered: Gathered) -> Figure:
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:
-    """Plot each caption's rate of false negatives among its rated images against its η, one panel per non-constant kind of η."""
+    """Plot each caption's rate of false negatives among its rated images against its η, one panel per kind of η that varies."""
     captions, correlations = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]

@@ -1,4 +1,4 @@
-"""An objective against its swept setting, with the other objectives as horizontal lines: the first paper's Fig. 3."""
+"""Measurements against an objective's swept setting, with the other objectives as horizontal lines."""
 
 import itertools
 import json
@@ -30,9 +30,7 @@ def drawings(study: Study) -> list[Drawing]:
     if objective is None:
         return []
     title = "Performance by task against a constant η"
-    caption = (
-        "The first paper's Fig. 3: does one η suit all tasks, and does a class probability per sentence beat every constant?"
-    )
+    caption = "Sample-Specific Debiasing's Fig. 3: does one η suit all tasks, and does an η per sentence beat every constant?"
     return twins(study, "tradeoff", tradeoff, title, caption, objective=objective)
 
 

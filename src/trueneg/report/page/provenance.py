@@ -13,7 +13,7 @@ from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
 from trueneg.store.language_models import language_models
 
-LISTED = 6  # distinct values that are listed before the others are only counted
+LISTED = 6  # maximum number of distinct values to list; the others are only counted
 
 
 class Provenance:

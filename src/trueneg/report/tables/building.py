@@ -21,7 +21,7 @@ Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 
 
 def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) -> pd.DataFrame:
-    """Compute the numbers of all tables: means, paired differences, and p values adjusted over each measurement's objectives.
+    """Compute the numbers for all tables: means, paired differences, and p values adjusted across each measurement's objectives.
 
     Args:
         rows: tidy rows, one variant per objective; only the test split is used.
@@ -30,9 +30,9 @@ def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) 
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
-        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``difference``, ``difference low``,
-        ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``, ``p signed-rank``, ``baseline
-        runs``.
+        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``pairs``, ``difference``,
+        ``difference low``, ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``,
+        ``p signed-rank`` and ``baseline runs``.
     """
     held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
     chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
@@ -49,7 +49,7 @@ def with_holm(table: pd.DataFrame) -> pd.DataFrame:
 
 
 class Head(NamedTuple):
-    """Head of a mean and its difference: a title that spans both, the name of the mean, and the metric, which sets the unit."""
+    """Column heads of a mean and its difference: a spanning title, the name of the mean, and the metric, which sets the unit."""
 
     title: str
     name: str
@@ -116,7 +116,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     Args:
         rows: tidy rows of the test split.
         printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows (null if the study has no
-            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and where in it), and
+            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and row or column), and
             ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
     """

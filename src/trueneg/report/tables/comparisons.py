@@ -46,11 +46,11 @@ HEADINGS = {
     "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
-    "tasks": ("Every task, with paired differences", "The first paper's Table 1, further tasks, and the anchors at the bound."),
-    "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC of the prompts' score difference."),
-    "retrieval": ("Retrieval, both directions", "The first paper's Table 5 and ReCo's Table 3; smaller ranks are better."),
+    "tasks": ("Every task, with paired differences", "Sample-Specific Debiasing's Table 1, with additional tasks and columns."),
+    "zero_shot": ("Zero-shot classification by class", "Sample-Specific Debiasing's Table 3: AUC of prompt score differences."),
+    "retrieval": ("Retrieval, both directions", "Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better."),
     "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
-    "grounding": ("Grounding by finding", "The first paper's Table 4: contrast-to-noise ratio and mean IoU of heatmaps."),
+    "grounding": ("Grounding by finding", "Sample-Specific Debiasing's Table 4: contrast-to-noise ratio and mIoU of heatmaps."),
     "linear_evaluation": ("Classifiers by label fraction", "ReCo's Table 2: the mean over classes, and each class."),
 }
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
@@ -92,7 +92,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
 
 
 def accuracy(study: ImageStudy) -> Layout:
-    """Lay out the accuracies of an image study: one group of lines per evaluation, the primary one first, by group of classes."""
+    """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes."""
     evaluation = study.evaluation
     probes = (full_probe(study, pool) for pool in evaluation.linear_probe.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in evaluation.knn.label_pools)
@@ -103,7 +103,7 @@ def accuracy(study: ImageStudy) -> Layout:
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:
-    """Compute the numbers of every measurement in every table of a study, and keep them as long as its artefacts are in use."""
+    """Compare objectives with the baseline for every measurement in a study's tables; cached for the lifetime of `gathered`."""
     if gathered not in _COMPARED:
         rows, study = comparison_of(gathered).rows, gathered.study
         measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
@@ -112,7 +112,7 @@ def compared(gathered: Gathered) -> pd.DataFrame:
 
 
 def differences(gathered: Gathered) -> Table:
-    """Build the table of paired differences for every measurement in every table."""
+    """Build the table of paired differences, with every measurement from the study's other tables."""
     return difference_table(compared(gathered), gathered.baseline, gathered.data_notes)
 
 
@@ -164,7 +164,7 @@ def last_share(curves: pd.DataFrame, column: str) -> Cells:
 
     Args:
         curves: one row per epoch and run; runs without the column have no cell.
-        column: a share that training records, such as ``share at bound``.
+        column: a share recorded in training, such as ``share at bound``.
     """
     last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
     measured = Measurement("training", column)

@@ -38,7 +38,7 @@ SENTENCES = (
     "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
     "give MORE weight to similar pairs: as weights against false negatives, their AUC is one minus that of the similarity.",
     "One caption: expected AUC if one caption of the image is drawn, as in the batches of remove, resample and reweight by text.",
-    "Calibration error: mean distance between stated probability and rated share over equally filled bins; captions as anchors.",
+    "Calibration error: mean absolute difference between stated probability and rated share over bins; captions as anchors.",
 )
 
 

@@ -11,7 +11,7 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """Networks evaluated without training. released: with own projections; untrained: only texts are projected, randomly."""
+    """Networks evaluated without training. released: with their own projections; untrained: a random projection of texts only."""
 
     MODULES = ()
 

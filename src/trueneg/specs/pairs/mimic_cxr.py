@@ -10,7 +10,7 @@ from trueneg.specs.settings import PathText, technical
 
 
 class MimicReportsSettings(TextSettings):
-    """MIMIC-CXR's reports in the official layout; restricted: their text never appears in a log, a figure or the page."""
+    """MIMIC-CXR's reports in the official layout; restricted: their text never appears in logs, figures or the results page."""
 
     restricted: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """Evaluation tasks, one module each, discovered automatically in the package of their kind of study.
 
-A module exports the task's settings as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
+A module exports the task's settings and metrics as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
 :mod:`trueneg.evaluation.pairs` implements it. A task needs no module here if it has no settings and its metrics are plain
 numbers.
 """

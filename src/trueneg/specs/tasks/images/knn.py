@@ -19,7 +19,7 @@ class NearestNeighbourSettings(AccuracyTask):
 
     neighbours: Count = Field(20, description="k; limited to the size of the smallest class in the pool")
     temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
-    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for linear_probe")
+    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="labelled images, as in `linear_probe`")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for name in self.ROWS:
