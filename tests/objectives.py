@@ -8,7 +8,9 @@ from trueneg.specs.objectives.base import Objective
 from trueneg.training.loop import Training
 
 # A value of each setting that has no default. A new objective with another one is added here.
-REQUIRED = {"class_probability": 0.05}
+REQUIRED = {"class_probability": 0.05, "share": 0.1}
+# Further settings that a model asks for, by its name.
+GUIDED = {"TwoViewsGuidedRemoval", "DirectedGuidedRemoval", "TwoViewsRemovedViews"}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -31,6 +33,8 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
 
 def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, Any]:
     required = {key: REQUIRED[key] for key, field in model.model_fields.items() if field.is_required() and key != "name"}
+    if model.__name__ in GUIDED or changed.get("by") == "guide":
+        required["guide"] = {"name": "ema"}
     return model.model_validate({"name": name} | required | changed).model_dump()
 
 

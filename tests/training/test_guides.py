@@ -7,12 +7,16 @@ from safetensors.torch import save_file
 from sklearn.metrics import roc_auc_score
 
 from tests.objectives import train_one_update
+from tests.textures import settings_of as pair_settings
+from tests.textures import texture_source
 from tests.training.test_resume import KilledError, trained, without_times
 from tests.training.test_simclr import settings_of, started
 from trueneg.data.images.loading import load_source
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
 from trueneg.training.guides import features_checksum, rate_features, rate_pairs, rate_views, read_features
+from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
 
@@ -31,6 +35,12 @@ OBJECTIVES = {
 @pytest.fixture(scope="module")
 def source():
     return load_source("digits")
+
+
+@pytest.fixture(scope="module")
+def texture_pairs():
+    source = texture_source(patients=40)
+    return source, split_pairs(source, 0)
 
 
 def with_objective(objective, **training):
@@ -240,3 +250,65 @@ def test_objectives_without_a_mask_have_no_such_columns(source):
     row = started(source, epochs=1).train_epoch()
     assert not any(key.startswith("mask") for key in row)
     assert isinstance(started(source).loss.estimator, Uncorrected)
+
+
+class TestPairs:
+    """Guides of image–text training."""
+
+    def started(self, texture_pairs, **objective):
+        return ImageText(pair_settings({"directions": "both", **objective}), 0, *texture_pairs, torch.device("cpu"))
+
+    @pytest.mark.parametrize(
+        "objective",
+        [
+            {"name": "guided", "guide": {"name": "ema", "momentum": 0.5}},
+            {"name": "remove", "by": "guide", "threshold": 0.2, "top_k": 3, "guide": {"name": "self"}},
+            {"name": "cl", "targets": {"name": "fnc", "threshold": 0.2, "top_k": 3}, "guide": {"name": "self"}},
+            {"name": "oracle", "shuffled": True},
+        ],
+        ids=["ema", "elimination", "attraction", "control"],
+    )
+    def test_a_run_goes_on_from_its_state_and_measures_its_mask(self, texture_pairs, objective):
+        whole, killed, resumed = (self.started(texture_pairs, **objective) for _ in range(3))
+        row = whole.train_epoch()
+        train_one_update(killed)
+        resumed.load_state(*killed.state())
+        rest = resumed.train_epoch()
+        for key, value in whole.weights().items():
+            assert torch.equal(value, resumed.weights()[key]), key
+        for name in ("precision", "recall", "AUC"):
+            assert 0 <= row[f"mask {name}"] <= 1
+            assert row[f"mask {name}"] == rest[f"mask {name}"]
+
+    def test_an_average_of_the_present_networks_is_the_networks_without_dropout(self, texture_pairs):
+        training = self.started(texture_pairs, name="guided", guide={"name": "ema", "momentum": 0.5})
+        pairs, chunks = next(training.batches(1))
+        rated = training._rated(pairs, chunks)
+        training.network.eval()
+        texts, pooled, regions = training._embed(0, chunks[0])
+        (scores,) = training._similarities(training.model, texts, pooled, regions)
+        torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.parametrize("keys", [("images",), ("sentences",), ("images", "sentences")])
+    def test_features_are_those_of_the_batchs_images_and_sentences(self, texture_pairs, tmp_path, keys):
+        source, subset = texture_pairs
+        draws, rows = torch.Generator().manual_seed(0), {"images": len(source.images), "sentences": len(source.sentences)}
+        features = {key: torch.randn(rows[key], 6, generator=draws) for key in keys}
+        save_file(features, tmp_path / "features.safetensors")
+        guide = {"name": "features", "path": str(tmp_path / "features.safetensors")}
+        training = self.started(texture_pairs, name="guided", guide=guide)
+        pairs, chunks = next(training.batches(1))
+        found = training._rated(pairs, chunks)
+        images = [int(subset.train[number]) for number in pairs.images.tolist()]
+        table = source.sentences.reset_index(drop=True)
+        sentences = [
+            table.index[(table["report"] == source.reports[image]) & (table["sentence"] == training.data.sentences[number])][0]
+            for image, number in zip(images, pairs.sentences.tolist(), strict=True)
+        ]
+        chosen = {"images": images, "sentences": sentences}
+        of = {key: chosen[key] for key in keys}
+        texts = features[keys[-1]][of[keys[-1]]]
+        expected = torch.nn.functional.cosine_similarity(texts[:, None], features[keys[0]][of[keys[0]]][None], dim=-1)
+        torch.testing.assert_close(found.negative_similarity, expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found.positive_similarity, expected.diagonal(), rtol=1e-5, atol=1e-6)

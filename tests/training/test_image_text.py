@@ -54,6 +54,16 @@ OBJECTIVES = {
     "biovil": {"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15},
     "left out": {"name": "same_sentence", "directions": "text", "mode": "left out"},
     "positives": {"name": "same_sentence", "directions": "both", "mode": "positives"},
+    "guided": {
+        "name": "guided",
+        "directions": "both",
+        "margin": 0.0,
+        "strategy": "absolute",
+        "guide": {"name": "ema", "momentum": 0.9},
+    },
+    "quantile": {"name": "quantile", "directions": "text", "share": 0.1, "decoupled": True},
+    "eliminated": {"name": "remove", "by": "guide", "threshold": 0.2, "top_k": 3, "guide": {"name": "self"}},
+    "attracted": {"name": "cl", "targets": {"name": "fnc", "threshold": 0.2, "top_k": 3}, "guide": {"name": "self"}},
     "switched": {"name": "cl", "directions": "text", "switched_off_by": "language model"},
 }
 

@@ -80,7 +80,7 @@ def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]
     true = valid & ~false
     counts = true.sum(1)
     ordered = score.masked_fill(~true, torch.inf).sort(1).values
-    below = [torch.searchsorted(ordered, score, right=right).minimum(counts[:, None]) for right in (False, True)]
+    below = [torch.searchsorted(ordered, score.contiguous(), right=right).minimum(counts[:, None]) for right in (False, True)]
     share = ((below[0] + below[1]).double() / 2 / counts[:, None].clamp(min=1) * false).sum(1) / false.sum(1).clamp(min=1)
     both = (counts > 0) & false.any(1)
     return share * both, both.double()
