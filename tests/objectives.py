@@ -27,7 +27,8 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
             default = _resolved(model, name)
             for key, field in model.model_fields.items():
                 for value in _choices(field.annotation):
-                    if key != "name" and value != default[key]:
+                    computes_its_own_loss = name == "same_sentence" and key == "decoupled"  # refused together
+                    if key != "name" and value != default[key] and not computes_its_own_loss:
                         yield f"{name}, {key}={value}", _resolved(model, name, **{key: value})
 
 
