@@ -373,3 +373,45 @@ def two(estimator, **known):
 
 def pairs(similarity, **known):
     return CrossModalLoss(Uncorrected())(similarity, 1.0, **known)
+
+
+@pytest.mark.parametrize(("temperature", "official"), [(0.5, 1.4567971), (0.1, 1.1259580)])
+def test_attraction_equals_the_released_code_of_false_negative_cancellation(temperature, official):
+    """``add_contrastive_loss`` of google-research/fnc (adf5da5, Apache 2.0), divided by 2: it sums over the two views.
+
+    No support views, ``fn_topk=4``, ``fn_threshold=0.5``. The released code picks columns, which are views; here both views of
+    each sample that it picks are among them.
+    """
+    rows = torch.tensor([[math.sin(1.7 * (1 + 7 * row + c * c) + 0.3) for c in range(4)] for row in range(12)])
+    embeddings = 0.3 * rows.double()
+    embeddings[torch.arange(12), torch.arange(12) % 6 % 3] += 2  # three classes of two samples
+    units = torch.nn.functional.normalize(embeddings, dim=-1)
+    loss = build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.5, "top_k": 4}}, temperature=temperature)
+    found = loss(embeddings[:6], embeddings[6:], negative_similarity=units @ units.T)
+    assert found.item() == pytest.approx(official, rel=1e-6)
+
+
+def waves(shift, step, rows=5, columns=4):
+    return torch.tensor([[math.sin(shift * (1 + r) + step * (1 + c) * (1 + r)) for c in range(columns)] for r in range(rows)])
+
+
+@pytest.mark.parametrize(
+    ("margin", "strategy", "hard", "official"),
+    [
+        (0.0, "absolute", False, 0.809504321),
+        (0.2, "absolute", True, 1.341205728),
+        (-0.1, "absolute", True, 2.287821494),
+        (0.3, "relative", False, 0.792004736),
+    ],
+)
+def test_guided_removal_equals_sentence_transformers(margin, strategy, hard, official):
+    """``GISTEmbedLoss`` of sentence-transformers 5.7.0 (Apache 2.0), temperature 0.5, without anchors and positives as negatives."""
+    own = {"anchor": waves(1.1, 0.3), "positive": waves(1.6, 0.35), "negative": waves(0.7, 0.9)}
+    guide = {"anchor": waves(0.9, 0.2), "positive": waves(1.3, 0.25), "negative": waves(2.0, 0.5)}
+    units = [{key: torch.nn.functional.normalize(each.double(), dim=-1) for key, each in one.items()} for one in (own, guide)]
+    columns = ["positive", "negative"] if hard else ["positive"]
+    (text, candidates), (anchors, rated) = ((one["anchor"], torch.cat([one[key] for key in columns])) for one in units)
+    similarity = anchors @ rated.T
+    known = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal()}
+    found = CrossModalLoss(Guided(margin, strategy), "text").of_features(text, candidates, 2.0, **known)
+    assert found.loss.item() == pytest.approx(official, rel=2e-6)
