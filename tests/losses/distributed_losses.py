@@ -16,12 +16,15 @@ from trueneg.losses import (
     ContrastiveLoss,
     CrossModalLoss,
     Debiased,
+    Guided,
     HardNegative,
     Oracle,
+    Quantile,
     RelaxedContrastiveLoss,
     Removed,
     SymmetricInfoNCE,
 )
+from trueneg.losses.targets import Attracted, HalfUniform
 
 COUNT = 8
 ESTIMATORS = {
@@ -31,6 +34,7 @@ ESTIMATORS = {
     "oracle": Oracle(),
     "remove": Removed(0.5),
 }
+WHICH = {"guided": Guided(0.1), "quantile": Quantile(0.3), "top k": Removed(0.3, top_k=2)}
 
 
 def whole_batch():
@@ -65,6 +69,7 @@ def losses(share, device):
             of_features = cross_modal.of_features(*unit, scale, **paired).loss
             for kind, value in (("two views", two_view), ("two modalities", of_features)):
                 yield f"{name}, {kind}, {chunk_size}", value, gradients(value, inputs)
+    yield from of_which_negatives(share, first, second, scale, several, inputs)
     for chunk_size in (None, 3):
         options = {"chunk_size": chunk_size, "gather_distributed": several}
         for relaxed in (True, False):
@@ -73,6 +78,37 @@ def losses(share, device):
         infonce = SymmetricInfoNCE(**options).to(device=device, dtype=torch.float64)
         value = infonce(first, second)
         yield f"InfoNCE, {chunk_size}", value, gradients(value, [first, second, eta, infonce.logit_scale.log_scale])
+
+
+def of_which_negatives(share, first, second, scale, several, inputs):
+    """Losses with a guide, soft targets, excluded columns and one hard negative per text."""
+    draws = torch.Generator().manual_seed(1)
+    alike, soft = torch.rand(2, COUNT, 2 * COUNT, generator=draws, dtype=torch.float64)
+    symmetric = (alike[:, :COUNT] + alike[:, :COUNT].T) / 2
+    exclude = torch.rand(COUNT, COUNT, generator=draws) < 0.2
+    exclude = torch.cat((exclude | exclude.T, torch.rand(COUNT, COUNT, generator=draws) < 0.2), dim=1)
+    wide, square = soft / soft.sum(1, keepdim=True), soft[:, :COUNT] / soft[:, :COUNT].sum(1, keepdim=True)
+    positive, further = torch.rand(2, COUNT, 5, generator=draws, dtype=torch.float64)
+    own, device = {"positive_similarity": positive[share, 0].to(first.device)}, first.device
+    unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, torch.cat((second, further[share].to(device))))]
+    rules = [None, HalfUniform(), Attracted(0.6, top_k=2)]
+    for number, (name, estimator) in enumerate(WHICH.items()):
+        for chunk_size in (None, 3):
+            options = {"chunk_size": chunk_size, "gather_distributed": several, "decoupled": bool(number % 2)}
+            known = {**own, "negative_similarity": symmetric[share].to(device)}
+            for given in ({"targets": square[share].to(device)}, {}):
+                loss = ContrastiveLoss(estimator, 0.4, **options, target_rule=rules[number])
+                value = loss(first, second, **known, **given)
+                yield f"{name}, two views, {chunk_size}, {len(given)} targets", value, gradients(value, inputs)
+            known["negative_similarity"] = torch.cat((symmetric, alike[:, COUNT:]), dim=1)[share].to(device)
+            known |= {"exclude": exclude[share].to(device), "targets": (wide[share].to(device), square[share].to(device))}
+            value = CrossModalLoss(estimator, "both", **options).of_features(*unit, scale, **known).loss
+            yield f"{name}, two modalities, {chunk_size}", value, gradients(value, inputs)
+    for chunk_size in (None, 3):  # the classes of pairs, then of hard negatives
+        loss = CrossModalLoss(Oracle(), "both", chunk_size=chunk_size, gather_distributed=several)
+        labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(device)
+        value = loss.of_features(*unit, scale, labels=labels).loss
+        yield f"oracle with hard negatives, {chunk_size}", value, gradients(value, inputs)
 
 
 def gradients(value, inputs):

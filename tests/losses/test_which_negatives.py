@@ -405,7 +405,7 @@ def waves(shift, step, rows=5, columns=4):
     ],
 )
 def test_guided_removal_equals_sentence_transformers(margin, strategy, hard, official):
-    """``GISTEmbedLoss`` of sentence-transformers 5.7.0 (Apache 2.0), temperature 0.5, without anchors and positives as negatives."""
+    """``GISTEmbedLoss`` of sentence-transformers 5.7.0 (Apache 2.0), t = 0.5, neither anchors nor positives contrasted."""
     own = {"anchor": waves(1.1, 0.3), "positive": waves(1.6, 0.35), "negative": waves(0.7, 0.9)}
     guide = {"anchor": waves(0.9, 0.2), "positive": waves(1.3, 0.25), "negative": waves(2.0, 0.5)}
     units = [{key: torch.nn.functional.normalize(each.double(), dim=-1) for key, each in one.items()} for one in (own, guide)]
