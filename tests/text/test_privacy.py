@@ -79,6 +79,7 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
     said = printed.getvalue() + caplog.text
     assert "40 used, 1 empty, 1 unreadable" in said
     assert SECRET.lower() not in said.lower()
+    assert "5999999" not in said  # the number of a report
     public = {out / "c.parquet", out / "m.json"}  # class names and checksums, no text
     made = [path for path in out.rglob("*") if path.is_file() and path not in public]
     assert len(made) > 15

@@ -35,6 +35,7 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
         UserError: if the source is missing or has an unexpected layout, two reports share an id, or no report can be used.
     """
     source, shown = settings["source"], settings["path"] or settings["source"]
+    restricted = source == "mimic_cxr" or settings.get("restricted", False)
     reports = pd.DataFrame([_row(*found) for found in SOURCES[source](settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
@@ -42,10 +43,10 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
     log.info("%s: %s", source, ", ".join(f"{count:,} {state}" for state, count in counts.items()))
     for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])["report"]:
-        log.info("%s, %s: %d (first: report %s)", state, reason, len(names), names.iloc[0])
+        log.info("%s, %s: %d%s", state, reason, len(names), "" if restricted else f" (first: report {names.iloc[0]})")
     if not counts[USED]:
         raise UserError(f"{shown}: none of the {len(reports):,} reports contains usable text.")
-    privacy.write_table(reports, path, restricted=source == "mimic_cxr" or settings.get("restricted", False))
+    privacy.write_table(reports, path, restricted)
 
 
 def read_open_i(settings: Mapping[str, Any]) -> Reports:
