@@ -26,8 +26,14 @@ if hasattr(providers, "_get_local_constants"):
 
 
 def pytest_collection_modifyitems(items):
-    """Files that run whole studies go first: at the end one worker would be left with them."""
-    items.sort(key=lambda item: item.path.parent.name not in ("workflow", "docs"))
+    """Files that run whole studies go first: at the end one worker would be left with them.
+
+    The very first makes the finished project, for which the other worker would wait if it did not start with the documentation.
+    """
+    first = ["test_workflow.py", "docs", "workflow"]
+    places = [[name in (item.path.name, item.path.parent.name) for name in first] for item in items]
+    order = [place.index(True) if any(place) else len(first) for place in places]
+    items[:] = [item for _, item in sorted(zip(order, items, strict=True), key=lambda each: each[0])]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -31,7 +31,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 
 
 def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Report unknown names of the language models that provide class probabilities or initial models."""
+    """Report unknown names of the language models that provide class probabilities or initial weights."""
     yield from _unknown("eta.language_model", [study.eta.language_model], study.language_models, "language models")
     known = [
         f"{name}/{corpus}/{model}" for name, one in texts.items() for corpus in corpora(one) for model in one.language_models

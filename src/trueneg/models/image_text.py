@@ -15,7 +15,7 @@ PROJECTIONS = ("linear", "mlp", "none")
 class ImageTextModel(nn.Module):
     r"""Image and text encoders with projections to a shared space and a similarity.
 
-    A linear projection commutes with the average over regions, so the pooled image is the mean of its regions. A
+    A linear projection commutes with the average over regions, so the pooled embedding is the mean of the regions' embeddings. A
     two-layer projection does not: it is applied to the pooled features (as in ConVIRT and ReCo) and to each region separately.
 
     Args:

@@ -198,7 +198,7 @@ def trained_by_other_code(record: Mapping[str, Any]) -> bool:
 
 
 def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Return whether a run's rows in a study were made with another version of the code."""
+    """Return whether a run's rows in a study were produced by another version of the code."""
     evaluated = record.get("evaluated")
     return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 

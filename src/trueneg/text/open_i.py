@@ -62,7 +62,9 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
                 if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
                     found["CXR" + Path(member.name).stem] = file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"{path}: the archive of reports is damaged ({error}). Install torchxrayvision again.") from error
+        raise UserError(
+            f"{path}: the archive of reports is damaged ({error}). Reinstall torchxrayvision, or get the whole archive."
+        ) from error
     if not found:
         raise UserError(f"{path}: contains no XML files; expected the reports of Open-I.")
     for name in sorted(found, key=lambda name: (len(name), name)):

@@ -195,8 +195,8 @@ class Block:
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
         if subset is None or subset.source_checksum != self._source.checksum:
-            found = "no subset for" if subset is None else "a subset of other images for"
-            raise UserError(f"{self._subsets_path} contains {found} seed {run.seed}; delete the file to draw it again.")
+            found = "no subset for" if subset is None else "a subset drawn from different images for"
+            raise UserError(f"{self._subsets_path} contains {found} seed {run.seed}; delete the file to redraw its subsets.")
         return subset
 
     def write_manifest(self, path: str | Path) -> None:

@@ -170,7 +170,7 @@ def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder
 
 
 def _assemble(settings: Settings, texts: Tower, released: Tower | None, tokenizer: Any, statistics: Any) -> Networks:
-    """Build the networks; image encoders without a released projection are built here."""
+    """Assemble the networks; the image encoder is built here unless `released` provides it together with its projection."""
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
     projections, dimensions = projection["name"], projection["dimensions"]
     if projections == RELEASED and released is not None:

@@ -31,7 +31,7 @@ class Training(ABC):
 
     Args:
         settings: resolved settings by section, including ``training`` and ``objective``.
-        seed: the study's seed.
+        seed: the run's seed, one of the study's seeds.
         source: all images, or all images and sentences.
         subset: subset of the source to train on.
         device: device to train on.
@@ -39,7 +39,7 @@ class Training(ABC):
 
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
-        PER_PICK: number of these units per sample of a batch.
+        PER_PICK: units per sample in a batch, such as 2 views per image.
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
         read_source, read_subsets: functions that read the data and the subsets of all seeds.
         network: all trained modules.

@@ -103,7 +103,7 @@ class PairData:
         return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
     def class_probability(self, name: str) -> Tensor:
-        """Return the class probability η of every sentence, (S,) float32, by the name used in configs."""
+        """Return η of every sentence, (S,) float32; `name` is a key of ``PROBABILITY_COLUMNS``, as in configs."""
         values = self._table[PROBABILITY_COLUMNS[name]].to_numpy(np.float32)
         return torch.from_numpy(values.copy()).to(self._device)
 

@@ -59,7 +59,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         )
     chosen = table["image"][: settings["images"]].tolist()
     rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)
-    log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
+    log.info("%s photograph–caption pairs have ratings", f"{len(rated):,}")
     return joined(table, images, settings["images"], ratings=rated)
 
 

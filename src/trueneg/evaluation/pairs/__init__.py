@@ -73,7 +73,7 @@ Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
 def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EmbeddedRun]]:
-    """Yield the runs of a manifest one at a time, because their embeddings take up memory."""
+    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's embeddings are in memory."""
     source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
     boxes = read_rows(data.boxes) if data.boxes else pd.DataFrame()
     benchmark = read_benchmark(data.benchmark) if data.benchmark else None
@@ -87,7 +87,7 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
     both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
     if not all(both):
         lacking = ", ".join(name for name, has_both in zip(names, both, strict=True) if not has_both)
-        log.warning("skipped labels that lack positive or negative images among %d: %s", len(labels), lacking)
+        log.warning("skipped labels without positive or without negative images among %d images: %s", len(labels), lacking)
     return list(itertools.compress(names, both))
 
 

@@ -61,7 +61,7 @@ def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
 
 
 def human_ratings(gathered: Gathered) -> Figure:
-    """Plot the AUC within anchors of every reference and objective, and stated probabilities against human ratings.
+    """Plot the AUC within anchors of every reference and objective, and implied probabilities against human ratings.
 
     One line marks chance, another the AUC of one expert against the other two. The third panel shows the objectives that state a
     probability; on the diagonal, this probability equals the fraction of false negatives among the rated pairs.

@@ -1,4 +1,4 @@
-"""Table of the human ratings: AUC within anchors, paired differences, and calibration errors of stated probabilities."""
+"""Table of the human ratings: AUC within anchors, paired differences, and calibration errors of the implied probabilities."""
 
 import itertools
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ SENTENCES = (
     "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
     "give MORE weight to similar pairs: as weights against false negatives, their AUC is one minus that of the similarity.",
     "One caption: expected AUC if one caption of the image is drawn, as in the batches of remove, resample and reweight by text.",
-    "Calibration error: mean absolute difference between stated probability and rated share over bins; captions as anchors.",
+    "Calibration error: mean absolute difference between implied probability and rated share over bins; captions as anchors.",
 )
 
 
@@ -73,7 +73,7 @@ def draw(gathered: Gathered) -> Table:
                 title = "similarity in the trained networks" if name in trained else "one expert, and similarity of captions"
                 lines.append((group_title(dataset, failed, title), shown, [*cells, Cell(error)]))
     heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
-    columns = [*itertools.product(SIDES.values(), heads), ("stated probability", "calibration error")]
+    columns = [*itertools.product(SIDES.values(), heads), ("implied probability", "calibration error")]
     sentences = [
         *SENTENCES,
         f"Differences from {baseline} are paired within seeds and have 95 % t intervals over SEEDS; * p < 0.05 (paired t test "

@@ -90,7 +90,7 @@ def read_folder(
             optional, and the first image determines whether all images are read as greyscale or RGB.
 
     Raises:
-        UserError: names the file, the row or column, and the found and expected values.
+        UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
     splits = {split: split_files(folder, split) for split in ("train", "test")}
     files = splits["train"] | splits["test"]
