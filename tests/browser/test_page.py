@@ -294,7 +294,7 @@ def test_a_study_is_compared_with_that_of_another_page(visit, results, elsewhere
     tab = visit("page:compare")
     tab.get_by_label("Add another results page").set_input_files(elsewhere / "index.html")
     tab.wait_for_function("document.getElementById('page:compare-said').textContent !== ''")
-    assert "1 study of index.html" in tab.locator("#page\\:compare-said").inner_text()
+    assert "1 study from index.html" in tab.locator("#page\\:compare-said").inner_text()
     assert tab.locator("#page\\:compare-b").input_value() == "phantom (index)"
     body = tab.locator("#page\\:comparison")
     assert "<script>alert(2)</script>" in body.inner_text()  # as text
