@@ -26,10 +26,14 @@ from trueneg.losses import (
     Bayesian,
     ContrastiveLoss,
     Debiased,
+    Guided,
     HardNegative,
     OpenClipLoss,
+    Quantile,
     RelaxedContrastiveLoss,
+    Removed,
     Uncorrected,
+    build,
 )
 
 BATCHES, SMALL_BATCHES = (64, 512, 4096), (64, 128)
@@ -101,6 +105,23 @@ def two_view(batch):
     return {name: lambda loss=loss: loss(z1, z2) for name, loss in calls.items()}, inputs
 
 
+def marking(batch):
+    """Losses that decide which negatives are false, beside CL; similarities of a guide are given."""
+    z1, z2 = torch.randn(2, batch, 128).unbind()
+    inputs = [z1.requires_grad_(), z2.requires_grad_()]
+    guide = {"negative_similarity": torch.rand(2 * batch, 2 * batch), "positive_similarity": 0.5 + 0.5 * torch.rand(2 * batch)}
+    losses = {
+        "CL": (ContrastiveLoss(Uncorrected()), {}),
+        "CL, decoupled": (ContrastiveLoss(Uncorrected(), decoupled=True), {}),
+        "guided": (ContrastiveLoss(Guided()), guide),
+        "quantile, 1 %": (ContrastiveLoss(Quantile(0.01)), {}),
+        "quantile, 10 %": (ContrastiveLoss(Quantile(0.1)), {}),
+        "FNC, elimination": (ContrastiveLoss(Removed(0.7, top_k=10)), guide),
+        "FNC, attraction": (build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}), guide),
+    }
+    return {name: lambda loss=loss, known=known: loss(z1, z2, **known) for name, (loss, known) in losses.items()}, inputs
+
+
 def cross_modal(batch):
     """OpenCLIP's call at a logit scale of 14, features of 512 numbers."""
     image, text = (torch.nn.functional.normalize(torch.randn(batch, 512), dim=-1) for _ in range(2))
@@ -141,14 +162,14 @@ def medians(calls, inputs, seconds):
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def table(title, make, seconds):
-    columns = {batch: medians(*make(batch), seconds) for batch in BATCHES}
-    names = list(columns[BATCHES[-1]])
-    lines = [f"## {title}", "", "| | " + " | ".join(f"B = {batch:,}" for batch in BATCHES) + " |"]
-    lines.append("|---|" + "---|" * len(BATCHES))
+def table(title, make, seconds, batches=BATCHES):
+    columns = {batch: medians(*make(batch), seconds) for batch in batches}
+    names = list(columns[batches[-1]])
+    lines = [f"## {title}", "", "| | " + " | ".join(f"B = {batch:,}" for batch in batches) + " |"]
+    lines.append("|---|" + "---|" * len(batches))
     for name in names:
         cells = []
-        for batch in BATCHES:
+        for batch in batches:
             times = columns[batch]
             peer = times[names[0]]
             cells.append(f"{times[name]:,.2f} ms ({times[name] / peer:.2f}×)" if name in times else "")
@@ -205,6 +226,7 @@ def main():
         "",
         *table("Two views, t = 0.5, D = 128", two_view, arguments.seconds),
         *plain_table(arguments.seconds),
+        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, arguments.seconds, BATCHES[:2]),
         *table("Two modalities, logit scale 14, D = 512", cross_modal, arguments.seconds),
         *peaks(arguments.threads),
     ]

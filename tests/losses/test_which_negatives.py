@@ -8,12 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from trueneg.losses import ContrastiveLoss, CrossModalLoss, Guided, Oracle, Quantile, Removed, Uncorrected, build
+from trueneg.losses import (
+    Bayesian,
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    Guided,
+    HardNegative,
+    Oracle,
+    Quantile,
+    Removed,
+    Resampled,
+    Reweighted,
+    Uncorrected,
+    build,
+)
 from trueneg.losses.targets import Attracted, HalfUniform
 
 PROPERTIES = settings(deadline=None, max_examples=15)
 SEEDS = st.integers(0, 10_000)
 COUNTS = st.integers(2, 6)
+
+
+NAN = torch.full((3, 3), math.nan)
 
 
 def draws_of(seed):
@@ -224,6 +241,40 @@ def test_features_and_chunks_give_the_loss_of_the_similarities():
         torch.testing.assert_close(part, whole, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [Uncorrected(), Debiased(0.1), HardNegative(1.0, 0.1), Bayesian(0.7, 1.0, 0.1), Reweighted(), Resampled(3), Oracle()],
+    ids=lambda estimator: estimator.name,
+)
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_an_anchor_whose_columns_are_all_excluded_has_loss_zero_and_changes_no_other(estimator, decoupled):
+    similarity = uniform(5, 5, seed=1).requires_grad_()
+    exclude = torch.zeros(5, 5, dtype=torch.bool)
+    exclude[0] = True
+    known = {"negative_similarity": torch.zeros(5, 5, dtype=torch.float64), "labels": torch.arange(5) % 3}
+    torch.manual_seed(0)
+    terms = CrossModalLoss(estimator, "text", decoupled=decoupled).terms(similarity, 3.0, exclude=exclude, **known)
+    (gradient,) = torch.autograd.grad(terms.loss, similarity)
+    assert terms.log_negative_mass[0] == -math.inf
+    assert terms.log_negative_mass[1:].isfinite().all()
+    assert gradient.isfinite().all()
+    assert gradient[0].abs().max() == 0
+    if not isinstance(estimator, Resampled):
+        whole = CrossModalLoss(estimator, "text", decoupled=decoupled).terms(similarity, 3.0, **known)
+        torch.testing.assert_close(terms.log_negative_mass[1:], whole.log_negative_mass[1:])
+
+
+def test_the_rules_of_targets_make_them_where_the_anchors_are():
+    z1, z2 = torch.randn(2, 4, 3, device="meta")
+    assert build({"name": "cl", "targets": {"name": "half_uniform"}})(z1, z2).device.type == "meta"
+
+
+def test_half_precision_similarities_give_rows_that_sum_to_one():
+    for dtype in (torch.float16, torch.bfloat16):
+        rows = Attracted(0.0)(64, 64, 0, uniform(64, 64, seed=3).to(dtype), views=1)
+        torch.testing.assert_close(rows.sum(1), torch.ones(64))
+
+
 def test_an_anchor_with_nothing_left_has_loss_and_gradient_zero():
     z1, z2 = views_of(2, 4)
     own = torch.full((4,), -1.0, dtype=torch.float64)
@@ -357,6 +408,14 @@ class TestControlsOfTheOracle:
         (lambda: two(Uncorrected(), targets=torch.eye(4)), r"targets has shape \(4, 4\); expected \(3, 3\)"),
         (lambda: pairs(torch.zeros(4, 3)), r"\(4, 3\); expected \(B, B\) or \(B, B \+ H\)"),
         (lambda: pairs(torch.zeros(3, 3), targets=torch.eye(3)), "targets has 1 tensors; expected one per direction"),
+        (lambda: two(Removed(), negative_similarity=(torch.zeros(3, 3),) * 3), "negative_similarity has 3 parts"),
+        (lambda: two(build({"name": "cl", "targets": {"name": "fnc"}}).estimator, negative_similarity=NAN), "18 NaN"),
+        (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(3)), r"positive_similarity has shape \(3,\).*\(8,\)"),
+        (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(())), r"positive_similarity has shape \(\)"),
+        (lambda: pairs(torch.zeros(4, 4), exclude=torch.zeros(4, 4)), "exclude is torch.float32; expected bool"),
+        (lambda: pairs(torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),)), "negative_similarity has 1 parts"),
+        (lambda: build({"name": "cl", "targets": "fnc"}), "targets is 'fnc'; expected a mapping"),
+        (lambda: build({"name": "cl", "decoupled": "false"}), "decoupled is 'false'; expected True or False"),
         (lambda: pairs(torch.zeros(3, 5), exclude=torch.zeros(3, 3)), r"exclude has shape \(3, 3\); expected \(3, 5\)"),
         (lambda: build({"name": "cl", "targets": {"name": "soft"}}), "targets.name is 'soft'.*onehot, half_uniform, fnc"),
         (lambda: build({"name": "cl", "targets": {"name": "fnc", "k": 3}}), "targets fnc has no parameter k.*threshold, top_k"),

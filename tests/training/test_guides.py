@@ -11,22 +11,24 @@ from tests.textures import settings_of as pair_settings
 from tests.textures import texture_source
 from tests.training.test_resume import KilledError, trained, without_times
 from tests.training.test_simclr import settings_of, started
+from trueneg.data.guide_features import features_checksum
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
-from trueneg.training.guides import features_checksum, rate_features, rate_pairs, rate_views, read_features
+from trueneg.store.identity import identity
+from trueneg.training.guides import rate_features, rate_pairs, rate_views, read_features
 from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
 
-EMA = {"name": "ema", "momentum": 0.9, "support_views": 1}
+EMA = {"name": "ema", "momentum": 0.9, "support_views": 0}
 OWN = {"name": "self", "support_views": 0}
 FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
 OBJECTIVES = {
     "guided": {"name": "guided", "margin": 0.0, "strategy": "absolute", "guide": EMA},
     "attraction": {"name": "cl", "targets": FNC, "guide": {**OWN, "support_views": 2}},
-    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": OWN},
+    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": {**EMA, "support_views": 1}},
     "half uniform": {"name": "cl", "targets": {"name": "half_uniform"}, "decoupled": True},
     "control": {"name": "oracle", "rescaled": False, "precision": 0.5, "recall": 0.5, "shuffled": True},
 }
@@ -110,13 +112,35 @@ def test_the_average_follows_the_network(source):
 
 
 def test_a_guide_changes_no_weights_batches_or_views(source):
-    plain, guided = started(source), started(source, settings=with_objective(OBJECTIVES["guided"]))
+    plain, guided = started(source), started(source, settings=with_objective(OBJECTIVES["attraction"]))
     for key, value in plain.weights().items():
         assert torch.equal(value, guided.weights()[key])
     (order, views), (same, own) = (next(training.batches(3)) for training in (plain, guided))
     assert torch.equal(order, same)
-    assert len(own) == 3  # with a support view
+    assert len(own) == 4  # with two support views
     assert all(torch.equal(*each) for each in zip(views, own, strict=False))
+
+
+def test_support_views_leave_the_batch_norms_statistics_alone(source):
+    without, with_support = (
+        started(source, settings=with_objective(OBJECTIVES["attraction"] | {"guide": {**OWN, "support_views": count}}))
+        for count in (0, 2)
+    )
+    for training in (without, with_support):
+        train_one_update(training)
+    for (key, value), other in zip(without.network.named_buffers(), with_support.network.buffers(), strict=True):
+        torch.testing.assert_close(value, other, rtol=1e-5, atol=1e-6, msg=key)
+
+
+def test_soft_targets_do_not_change_which_negatives_are_removed(source):
+    shares = []
+    for targets in (None, {"name": "half_uniform"}, FNC):
+        training = started(source, settings=with_objective({**OBJECTIVES["guided"], "guide": OWN, "targets": targets}))
+        chosen, drawn = next(training.batches(1))
+        terms, _ = training.backward(chosen, drawn)
+        shares.append(terms.removed[0])
+    assert torch.equal(shares[0], shares[1])
+    assert torch.equal(shares[0], shares[2])
 
 
 class TestFrozenFeatures:
@@ -157,6 +181,17 @@ class TestFrozenFeatures:
         with pytest.raises(UserError, match=f"features.safetensors: {message}"):
             read_features(tmp_path / "features.safetensors", {"images": 3}, "digits")
 
+    def test_a_missing_file_is_reported_before_anything_is_read(self, tmp_path):
+        settings = with_objective({"name": "guided", "guide": {"name": "features", "path": str(tmp_path / "none.safetensors")}})
+        with pytest.raises(UserError, match=r"guide.path is .*none\.safetensors"):
+            SimCLR.data_checksum(load_source("digits"), settings)
+
+    def test_the_place_of_the_file_is_no_part_of_an_id(self):
+        settings = [with_objective({"name": "guided", "guide": {"name": "features", "path": path}}) for path in ("a", "b")]
+        first, second = map(identity, settings)
+        assert first == second
+        assert first["objective"]["guide"] == {"name": "features"}
+
     def test_a_file_without_images_is_reported(self, tmp_path):
         save_file({"other": torch.zeros(3, 2)}, tmp_path / "features.safetensors")
         with pytest.raises(UserError, match="none of the tensors images, sentences"):
@@ -174,6 +209,15 @@ class TestAgreement:
     def terms(self, loss, **known):
         z1, z2 = torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(1))
         return loss.terms(z1, z2, **known)
+
+    def test_a_weight_is_no_mark(self):
+        loss = build({"name": "reweight", "targets": {"name": "fnc", "threshold": 0.5}})
+        guide = 2 * torch.rand(14, 14, generator=torch.Generator().manual_seed(2)) - 1
+        terms = self.terms(loss, negative_similarity=guide)
+        every = torch.ones(14, 14, dtype=torch.bool)
+        found = agreement(terms, [every], [every])
+        expected = 2 * (terms.targets[0].gt(0).sum(1) - 1)  # both views of each sample found
+        assert found.marked.tolist() == expected.repeat(2).tolist()
 
     @pytest.mark.parametrize("kind", ["guided", "quantile", "remove", "fnc"])
     def test_means_over_an_epoch_equal_a_loop(self, kind):

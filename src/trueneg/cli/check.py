@@ -13,7 +13,7 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.runs import Run, RunSettings, all_runs, datasets, pairs_key
 from trueneg.config.trained_study import TrainedStudy
-from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
@@ -119,7 +119,8 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
         f"{subset.eta_high:.4f} (common)"
     )
     measure = functools.partial(_measured, source=source, subset=subset)
-    return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)
+    checksum = functools.partial(data_checksum, source)
+    return Data(description, changes, len(subset.train), checksum, measure)
 
 
 def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> Data:
@@ -132,11 +133,11 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
         description = f"images and sentences will be created{again} from the reports of {dataset['text']}"
         return Data(description, list(changes) if again else [])
     from trueneg.data.pairs.pair_source import read_pairs
-    from trueneg.training.image_text_objectives import data_checksum
+    from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
 
     pairs = read_pairs(path)
     description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
-    return Data(description, [], len(pairs.images), functools.partial(data_checksum, pairs))
+    return Data(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs))
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:

@@ -65,11 +65,25 @@ class Estimator:
         Args:
             valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are ignored. None: all columns.
         """
-        if valid is not None:
-            negatives = negatives.masked_fill(~valid, -math.inf)
         known = {"same_class": same_class, "similarity": similarity, "positive_similarity": positive_similarity, "views": views}
-        count = None if valid is None else valid.sum(-1)
-        return self.mass(positive, negatives, class_probability, floor, **known, count=count).log
+        if valid is None:
+            return self.mass(positive, negatives, class_probability, floor, **known).log
+        return self.mass_of_valid(positive, negatives, valid, class_probability, floor, **known).log
+
+    def mass_of_valid(
+        self, positive: Tensor, negatives: Tensor, valid: Tensor, class_probability=None, floor=None, **known
+    ) -> NegativeMass:
+        """Return :meth:`mass` over the columns that are negatives; an anchor without any has log mass −∞ and no gradient.
+
+        Args:
+            valid: (A, N) bool, which columns are negatives.
+        """
+        count = valid.sum(-1)
+        none = count == 0
+        # Logits of 0 keep the estimate of such an anchor finite; it is then replaced.
+        usable = negatives.masked_fill(~valid, -math.inf).masked_fill(none[:, None], 0)
+        mass = self.mass(positive, usable, class_probability, floor, **known, count=count.clamp(min=1))
+        return mass._replace(log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none)
 
     def mass(
         self,

@@ -57,7 +57,11 @@ def build(
         raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
     decoupled, targets = False, {"name": "onehot"}
     if name in ESTIMATORS:
-        decoupled, targets = bool(values.pop("decoupled", False)), dict(values.pop("targets", None) or targets)
+        decoupled, targets = values.pop("decoupled", False), values.pop("targets", None) or targets
+        if not isinstance(decoupled, bool):
+            raise ValueError(f"decoupled is {decoupled!r}; expected True or False.")
+        if not isinstance(targets, Mapping):
+            raise ValueError(f"targets is {targets!r}; expected a mapping with a name, one of {', '.join(RULES)}.")
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
         raise ValueError(f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives: {_known_names()}.")
@@ -82,8 +86,9 @@ def parameters(name: str) -> dict[str, Any]:
     }
 
 
-def _rule(targets: dict[str, Any]) -> Any:
+def _rule(given: Mapping[str, Any]) -> Any:
     """Return the rule that computes targets; None for one-hot targets."""
+    targets = dict(given)
     name = targets.pop("name", None)
     if name not in RULES:
         raise ValueError(f"targets.name is {name!r}; expected one of {', '.join(RULES)}.")

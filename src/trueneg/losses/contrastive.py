@@ -65,10 +65,19 @@ class ContrastiveLoss(nn.Module):
         self.target_rule = target_rule
 
     def forward(
-        self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None, **known
+        self,
+        z1,
+        z2,
+        class_probability=None,
+        extra_positives=None,
+        labels=None,
+        negative_similarity=None,
+        positive_similarity=None,
+        targets=None,
     ) -> Tensor:
         """Return the scalar loss; takes the arguments of :meth:`terms`."""
-        return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity, **known).loss
+        known = negative_similarity, positive_similarity, targets
+        return self.terms(z1, z2, class_probability, extra_positives, labels, *known).loss
 
     def terms(
         self,
@@ -119,20 +128,22 @@ class ContrastiveLoss(nn.Module):
                 everyone, rank = gathered(views.view(2, count, dimensions))
                 keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
             similarity = None if negative_similarity is None else self._by_anchor(negative_similarity, count, len(keys) // 2)
-            if positive_similarity is not None and len(positive_similarity) == count:
+            if positive_similarity is not None and positive_similarity.shape == (count,):
                 positive_similarity = positive_similarity.repeat(2)
             if targets is None and self.target_rule is not None:
-                targets = self.target_rule(count, len(keys) // 2, rank, similarity, views=2)
+                targets = self.target_rule(count, len(keys) // 2, rank, similarity, views=2, device=views.device)
             known = Known(class_probability, labels, None, similarity, positive_similarity, None, targets)
             return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, known, views=2, rank=rank)
 
     def _by_anchor(self, given: Tensor | tuple[Tensor, Tensor], count: int, samples: int) -> Tensor:
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
         if not isinstance(given, Tensor):
+            if len(given) != 2:
+                raise ValueError(f"negative_similarity has {len(given)} parts; expected a tensor or a pair of tensors.")
             first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in given)
         elif given.shape == (2 * count, 2 * samples):
             return given
         else:
             first = checked_shape("negative_similarity", given, (count, samples))
-            second = first if self.gather_distributed else first.mT
+            second = first.mT if samples == count else first
         return torch.cat((first, second))

@@ -71,8 +71,22 @@ class CrossModalLoss(nn.Module):
         self.gather_distributed = gather_distributed
         self.target_rule = target_rule
 
-    def forward(self, similarity, logit_scale, class_probability=None, **known) -> Tensor:
+    def forward(
+        self,
+        similarity,
+        logit_scale,
+        class_probability=None,
+        *,
+        negative_similarity=None,
+        labels=None,
+        same_class=None,
+        positive_similarity=None,
+        exclude=None,
+        targets=None,
+    ) -> Tensor:
         """Return the scalar loss; takes the arguments of :meth:`terms`."""
+        known = {"negative_similarity": negative_similarity, "labels": labels, "same_class": same_class}
+        known |= {"positive_similarity": positive_similarity, "exclude": exclude, "targets": targets}
         return self.terms(similarity, logit_scale, class_probability, **known).loss
 
     def terms(
@@ -194,8 +208,9 @@ class CrossModalLoss(nn.Module):
         if targets is not None and len(targets) != len(directions):
             raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
         positives = known.positive_similarity
-        if positives is not None and len(positives) == count:
-            positives = positives.repeat(len(directions))
+        if positives is not None:
+            positives = positives.repeat(len(directions)) if positives.shape == (count,) else positives
+            checked_shape("positive_similarity", positives, (len(directions) * count,))
         for number, direction in enumerate(directions):
             rows, keys = anchors[direction]
             columns = rows.shape[1] if keys is None else len(keys)
@@ -206,13 +221,15 @@ class CrossModalLoss(nn.Module):
                     return given if given is None else checked_shape(name, given, (count, columns))
                 return checked_shape(name, given[:, :samples] if samples > count else given[:, :count].mT, (count, columns))
 
+            if not (isinstance(alike, Tensor) or alike is None) and len(alike) != 2:
+                raise ValueError(f"negative_similarity has {len(alike)} parts; expected a tensor or a pair of tensors.")
             if isinstance(alike, Tensor) or alike is None:
                 similarity = turned("negative_similarity", alike)
             else:
                 similarity = checked_shape("negative_similarity", alike[direction == "image"], (count, columns))
             own = None if targets is None else targets[number]
             if own is None and self.target_rule is not None:
-                own = self.target_rule(count, columns, rank, similarity, views=1)
+                own = self.target_rule(count, columns, rank, similarity, views=1, device=positive.device)
             labels = known.labels
             of_direction = known._replace(
                 same_class=turned("same_class", known.same_class),

@@ -1,7 +1,7 @@
 """Soft targets: how much of an anchor's attraction goes to other samples than its own positive.
 
-A rule is called with the numbers of samples here (B) and of all columns' samples (S), the rank of this process, and the known
-similarity (A, S) or (A, V·S); it returns targets (B, S) whose rows sum to 1.
+A rule is called with the numbers of samples here (B) and of all columns' samples (S), the rank of this process, the known
+similarity (A, S) or (A, V·S), the number of views V and the device; it returns targets (B, S) whose rows sum to 1.
 """
 
 import math
@@ -14,6 +14,8 @@ from torch import Tensor
 
 from trueneg.losses.base import next_largest
 
+Device = torch.device | None
+
 
 @dataclass
 class HalfUniform:
@@ -24,10 +26,12 @@ class HalfUniform:
         [[0.75, 0.25], [0.25, 0.75]]
     """
 
-    def __call__(self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int) -> Tensor:
-        device = None if similarity is None else similarity.device
-        uniform = torch.full((count, samples), 0.5 / samples, device=device)
-        return uniform + 0.5 * torch.eye(samples, device=device)[rank * count : (rank + 1) * count]
+    def __call__(
+        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
+    ) -> Tensor:
+        targets = torch.full((count, samples), 0.5 / samples, device=device)
+        targets.diagonal(rank * count).add_(0.5)
+        return targets
 
 
 @dataclass
@@ -62,10 +66,13 @@ class Attracted:
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
             raise ValueError(f"targets.top_k is {self.top_k}; expected a positive integer, or None.")
 
-    def __call__(self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int) -> Tensor:
+    def __call__(
+        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
+    ) -> Tensor:
         if similarity is None:
             raise ValueError("negative_similarity is missing; the targets fnc need it.")
-        nearest = similarity.detach().view(views, count, -1, samples).amax((0, 2))
+        known = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
+        nearest = known.view(views, count, -1, samples).amax((0, 2))
         own = torch.arange(rank * count, (rank + 1) * count, device=nearest.device)[:, None]
         nearest = nearest.scatter(1, own, -math.inf)
         found = nearest > self.threshold

@@ -27,7 +27,8 @@ class ContrastiveTerms(NamedTuple):
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
         removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
             are −∞ hold any value. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
-        similarity: (A, K) known similarity, one tensor per direction; empty if it is not known or the loss is in chunks.
+        similarity: (A, K) known similarity that the estimator or the targets come from, one tensor per direction; empty if there
+            is none or the loss is in chunks.
         targets: (B, G + H) soft targets, one tensor per direction; empty without them.
     """
 
@@ -50,7 +51,7 @@ class Known(NamedTuple):
         same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
-        exclude: (A, K) bool, columns that are no negatives.
+        exclude: (A, K) bool, columns that are no negatives; they attract nevertheless if they have a target.
         targets: (B, G + H), see :func:`checked_targets`.
     """
 
@@ -107,10 +108,12 @@ def contrastive_terms(
     further = columns - views * samples
     if isinstance(known.class_probability, Tensor) and known.class_probability.dim() > 0:
         etas = checked_shape("class_probability", known.class_probability, (count,)).to(anchors.device)
-    if estimator.needs_similarity:
+    if estimator.needs_similarity or known.similarity is not None:
         checked_known("negative_similarity", known.similarity)
     if known.positive_similarity is not None:
         checked_known("positive_similarity", checked_shape("positive_similarity", known.positive_similarity, (size,)))
+    if known.exclude is not None and known.exclude.dtype != torch.bool:
+        raise ValueError(f"exclude is {known.exclude.dtype}; expected bool.")
     if estimator.needs_labels and known.same_class is None:
         local = checked_shape("labels", known.labels, (count + further // (samples // count),))
         everyone = gathered(local, loss.gather_distributed)[0]
@@ -136,11 +139,7 @@ def contrastive_terms(
             others = (by_column(chosen) / views).scatter(1, own, 0)
             own_share = chosen.gather(1, rank * count + sample[:, None])[:, 0]
             attracted = own_share * first + torch.linalg.vecdot(others, logits.masked_fill(others == 0, 0))
-        options: dict[str, Any] = {"count": negatives, "views": views}
-        if known.exclude is not None:
-            left_out = of_anchors(known.exclude, row)
-            options["count"] = negatives - left_out.scatter(1, own, False).sum(1)
-            logits = logits.masked_fill(left_out, -math.inf)
+        options: dict[str, Any] = {"views": views}
         if estimator.needs_labels:
             same = local[sample, None] == everyones if known.same_class is None else known.same_class[sample]
             options["same_class"] = by_column(same)
@@ -149,14 +148,20 @@ def contrastive_terms(
         if known.positive_similarity is not None:
             options["positive_similarity"] = of_anchors(known.positive_similarity, row)
         eta = known.class_probability if etas is None else etas[sample]
-        mass = estimator.mass(positive, logits, eta, floor, **options)
+        if known.exclude is None:
+            mass = estimator.mass(positive, logits, eta, floor, **options, count=negatives)
+        else:
+            valid = ~of_anchors(known.exclude, row).scatter(1, own, True)
+            mass = estimator.mass_of_valid(positive, logits, valid, eta, floor, **options)
+            logits = logits.masked_fill(~valid, -math.inf)
         if loss.decoupled:
             each = (mass.log - attracted).masked_fill(mass.log == -math.inf, 0)
         else:
             each = functional.softplus(mass.log - first)
             each = each if targets is None else each + first - attracted
         if whole:
-            similarity = None if known.similarity is None else by_column(known.similarity)
+            reads = estimator.needs_similarity or mass.removed is None
+            similarity = by_column(known.similarity) if reads and known.similarity is not None else None
             details.update(logits=logits, removed=mass.removed, similarity=similarity, targets=targets)
         return each, mass.log, mass.at_bound
 

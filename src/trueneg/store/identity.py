@@ -22,6 +22,7 @@ from trueneg.specs.settings import is_technical, models_within
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
+PLACES = {("features", "path")}  # of nested settings: where a file is; its checksum is part of the data's
 
 
 def run_id(run: Run, source_checksum: str) -> str:
@@ -63,8 +64,9 @@ def _nested(value: Any) -> Any:
     """Return a setting's value; for nested settings such as a schedule, only those that differ from their frozen values."""
     if not isinstance(value, Mapping):
         return value
-    values = frozen()["nested"].get(str(value.get("schedule", _tag(value))), {})
-    return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING)}
+    name = str(value.get("schedule", _tag(value)))
+    values = frozen()["nested"].get(name, {})
+    return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
 
 
 def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:

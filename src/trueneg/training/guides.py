@@ -10,7 +10,6 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum
 from trueneg.models.weights import read_tensors
 
 KEYS = ("images", "sentences")  # tensors in a file of features
@@ -52,9 +51,9 @@ def rate_views(embedded: Tensor, count: int, by_sample: bool) -> Rated:
 
 @torch.no_grad()
 def rate_features(features: Tensor) -> Rated:
-    """Rate samples by the cosine of their (B, D) features; a sample and its own positive have the same features."""
+    """Rate samples by the cosine of their (B, D) features; the two views of a sample have the same ones, so their cosine is 1."""
     units = functional.normalize(features, dim=-1)
-    return Rated(units @ units.mT, units.new_ones(len(units)))
+    return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))  # rounding can make a cosine exceed 1
 
 
 def rate_pairs(scores: Tensor) -> Rated:
@@ -94,9 +93,3 @@ def read_features(path: str | Path, rows: Mapping[str, int], source: str) -> dic
     if len({value.shape[1] for value in found.values()}) > 1:
         raise UserError(f"objective.guide.path, {path}: images and sentences have different dimensions; expected one space.")
     return found
-
-
-def features_checksum(objective: Mapping[str, Any]) -> list[str]:
-    """Return the checksum of the file of features of an objective's guide, as a list; empty if it has none."""
-    guide = objective.get("guide") or {}
-    return [f"features {file_checksum(guide['path'])}"] if guide.get("name") == "features" else []

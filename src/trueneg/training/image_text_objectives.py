@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.data.guide_features import features_checksum
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
-from trueneg.training.guides import UNRATED, Rated, features_checksum
+from trueneg.training.guides import UNRATED, Rated
 from trueneg.training.monitors import agreement, marks_negatives
 from trueneg.training.pair_data import PairData, Pairs
 

@@ -59,8 +59,8 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[
     parts = []
     for number, logits in enumerate(terms.logits):
         valid = ~logits.isneginf() & known[number]
-        if terms.removed:
-            marked = terms.removed[number].bool()
+        if terms.removed and terms.removed[number].dtype == torch.bool:  # not one minus a weight
+            marked = terms.removed[number]
         else:
             marked = (terms.targets[number] > 0).repeat(len(logits) // len(terms.targets[number]), 1)
             marked = marked.repeat(1, logits.shape[1] // marked.shape[1])

@@ -1,7 +1,6 @@
 """SimCLR with any objective: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
 import functools
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
 from trueneg.compute.precision import autocast
-from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.losses import build
@@ -20,7 +19,7 @@ from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
-from trueneg.training.guides import UNRATED, Rated, features_checksum, moving_average, rate_features, rate_views, read_features
+from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_views, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.loop import Settings, Training
 from trueneg.training.monitors import ViewMonitors, marks_negatives
@@ -36,6 +35,7 @@ class SimCLR(Training):
     SAMPLES, PER_PICK = "views", 2
     STATE = (*Training.STATE, "scheduled")
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
+    data_checksum = staticmethod(data_checksum)
 
     def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
         training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
@@ -50,7 +50,8 @@ class SimCLR(Training):
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self._class_probability(objective, labels, subset)
         self.guide, targets = objective.pop("guide", None), objective.get("targets")
-        self.by_sample = objective["name"] == "remove" or targets is not None
+        finds = targets is not None and targets["name"] == "fnc"
+        self.by_sample = objective["name"] == "remove" or (finds and objective["name"] != "guided")
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping) and "schedule" in value}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(objective | self.scheduled, temperature=temperature)
@@ -109,17 +110,15 @@ class SimCLR(Training):
         if self.average is not None:
             embedded, missing, network = [], drawn, self.average.module
         if missing:
+            statistics = [buffer.clone() for buffer in network.buffers()]
             further = embed_views(network, self.augmentation, self.images[own], missing).chunk(len(missing))
+            for buffer, before in zip(network.buffers(), statistics, strict=True):
+                buffer.data.copy_(before)  # not seen by autograd, which has saved the buffers of the batch normalisation
             embedded += [self.processes.whole(view) for view in further]
         return rate_views(torch.cat(embedded), len(chosen), self.by_sample)
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
-
-    @staticmethod
-    def data_checksum(source: Any, settings: Settings) -> str:
-        further = features_checksum(settings["objective"])
-        return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
         """Return per-image η if it varies between training images; otherwise, replace a name for η in `objective` with its value.

@@ -1,11 +1,15 @@
 """The common representation of image sources: images in memory, labels and the official test split."""
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.data.guide_features import features_checksum
 from trueneg.data.mistakes import intact
 
 
@@ -64,3 +68,9 @@ def read_source(path: str | Path) -> ImageSource:
         source = ImageSource(str(archive["name"]), **arrays, class_names=tuple(map(str, archive["class_names"])))
         require_checksum(source.checksum, archive)
     return source
+
+
+def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a checksum of what a run starts from: the images, and a guide's file of features."""
+    further = features_checksum(settings["objective"])
+    return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum

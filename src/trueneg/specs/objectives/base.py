@@ -157,11 +157,17 @@ class Steered(Objective):
 
     @model_validator(mode="after")
     def _targets_have_a_guide(self):
-        if isinstance(self.targets, Attracted) and self.guide is None:
+        finds = isinstance(self.targets, Attracted)
+        if finds and self.guide is None:
             raise ValueError(".guide is missing; targets.name fnc needs one")
-        own_loss = getattr(self, "switched_off_by", None) is not None or hasattr(self, "mode")
+        own_loss = getattr(self, "switched_off_by", None) is not None or "positives" in values_of(getattr(self, "mode", None))
         if own_loss and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
+        if self.guide is not None and not (finds or isinstance(self, (Guided, KnownSimilarity))):
+            raise ValueError(".guide is not used by this objective; remove it, or set targets.name to fnc")
+        finds_by_sample = self.name == "remove" or (finds and self.name != "guided")
+        if getattr(self.guide, "support_views", 0) and not finds_by_sample:
+            raise ValueError(".guide.support_views is used by remove and by targets.name fnc only; remove it")
         return self
 
 
@@ -225,7 +231,7 @@ class KnownSimilarity(Directed):
 
     @model_validator(mode="after")
     def _has_the_guide(self):
-        if ("guide" in values_of(self.by)) != (self.guide is not None) and not isinstance(self.targets, Attracted):
+        if ("guide" in values_of(self.by)) != (self.guide is not None):
             raise ValueError(f".by is {self.by!r}; set guide if, and only if, it is guide")
         return self
 
