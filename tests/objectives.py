@@ -14,10 +14,13 @@ GUIDED = {"TwoViewsGuidedRemoval", "DirectedGuidedRemoval", "TwoViewsRemovedView
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every name of every objective at its defaults."""
+    """Every name of every objective at its defaults, and soft targets."""
     for model in registered:
         for name in get_args(model.model_fields["name"].annotation):
             yield name, _resolved(model, name)
+            if name == "cl":
+                for targets, guide in (({"name": "half_uniform"}, None), ({"name": "fnc"}, {"name": "self"})):
+                    yield f"{name}, targets={targets['name']}", _resolved(model, name, targets=targets, guide=guide)
 
 
 def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
