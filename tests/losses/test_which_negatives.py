@@ -265,8 +265,9 @@ def test_an_anchor_whose_columns_are_all_excluded_has_loss_zero_and_changes_no_o
 
 
 def test_the_rules_of_targets_make_them_where_the_anchors_are():
-    z1, z2 = torch.randn(2, 4, 3, device="meta")
-    assert build({"name": "cl", "targets": {"name": "half_uniform"}})(z1, z2).device.type == "meta"
+    elsewhere = torch.device("meta")
+    assert HalfUniform()(4, 8, 1, None, views=2, device=elsewhere).device == elsewhere
+    assert Attracted()(4, 4, 0, torch.zeros(4, 4, device=elsewhere), views=1).device == elsewhere
 
 
 def test_half_precision_similarities_give_rows_that_sum_to_one():

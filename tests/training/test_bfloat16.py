@@ -22,7 +22,8 @@ DIGITS = 2**-8  # rounding of a bfloat16 number, relative to it
 
 
 def of(registered):
-    return [pytest.param(settings, id=name) for name, settings in examples(registered)]
+    """Every objective but attraction: rounding changes which samples are found, and with them the targets."""
+    return [pytest.param(settings, id=name) for name, settings in examples(registered) if "fnc" not in name]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from trueneg.evaluation.roc import area_under_roc
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine, radiograph_augmentation
-from trueneg.training.guides import UNRATED
+from trueneg.training.guides import UNRATED, rate_pairs
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
@@ -99,7 +99,8 @@ def loss_of(objective, source, parts, similarity, scale=14.0):
     data, pairs = parts
     texts = TextSimilarity(features_of(data), data.text_of, pairs.sentences) if objective.get("by") == "text" else None
     made = ImageTextObjective(objective, source, data, "global", texts)
-    return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs)
+    rated = rate_pairs(similarity) if "guide" in objective else UNRATED
+    return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs, rated)
 
 
 def features_of(data):

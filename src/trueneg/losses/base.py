@@ -76,7 +76,11 @@ class Estimator:
         """Return :meth:`mass` over the columns that are negatives; an anchor without any has log mass −∞ and no gradient.
 
         Args:
+            positive: see :meth:`mass`, as for the other arguments that are not listed.
+            negatives: (A, N) logits; those of other columns are ignored.
             valid: (A, N) bool, which columns are negatives.
+            class_probability: η.
+            floor: log of the lower bound of g.
         """
         count = valid.sum(-1)
         none = count == 0
