@@ -60,7 +60,7 @@ class PairData:
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
         self._table = table.iloc[order]
-        self._rows = {"images": torch.from_numpy(subset.train), "sentences": torch.from_numpy(rows[order])}
+        self._rows = {"images": torch.from_numpy(subset.train.copy()), "sentences": torch.from_numpy(rows[order])}
         self._sentence_counts = torch.from_numpy(np.bincount(owner, minlength=len(names)))
         self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
