@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.training.distributed_training import trained
-from tests.training.interrupted import new_job
+from tests.training.interrupted import CONTEXT, new_job
 from trueneg.compute import distributed
 from trueneg.errors import UserError
 from trueneg.store.run_store import RunStore
@@ -75,8 +75,8 @@ def norms_and_batch():
 
 
 def test_batch_normalisation_of_two_processes_is_that_of_the_whole_batch(tmp_path):
-    context = torch.multiprocessing.get_context("fork")
-    children = [context.Process(target=work_on_norms, args=(rank, tmp_path)) for rank in range(2)]
+    # Not forked from here: other tests of this process may have started threads of autograd.
+    children = [CONTEXT.Process(target=work_on_norms, args=(rank, tmp_path)) for rank in range(2)]
     for child in children:
         child.start()
     for child in children:
