@@ -413,6 +413,7 @@ class TestControlsOfTheOracle:
         (lambda: two(build({"name": "cl", "targets": {"name": "fnc"}}).estimator, negative_similarity=NAN), "18 NaN"),
         (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(3)), r"positive_similarity has shape \(3,\).*\(8,\)"),
         (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(())), r"positive_similarity has shape \(\)"),
+        (lambda: CrossModalLoss(Removed(), "image")(torch.eye(4), 1.0, negative_similarity=torch.zeros(4)), r"\(4,\).*\(4, 4\)"),
         (lambda: pairs(torch.zeros(4, 4), exclude=torch.zeros(4, 4)), "exclude is torch.float32; expected bool"),
         (lambda: pairs(torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),)), "negative_similarity has 1 parts"),
         (lambda: build({"name": "cl", "targets": "fnc"}), "targets is 'fnc'; expected a mapping"),

@@ -207,6 +207,8 @@ class CrossModalLoss(nn.Module):
         targets = (targets,) if isinstance(targets, Tensor) else targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
+        texts, images = anchors["text"]
+        wide = texts.shape[1] if images is None else len(images)
         positives = known.positive_similarity
         if positives is not None:
             positives = positives.repeat(len(directions)) if positives.shape == (count,) else positives
@@ -215,11 +217,14 @@ class CrossModalLoss(nn.Module):
             rows, keys = anchors[direction]
             columns = rows.shape[1] if keys is None else len(keys)
 
-            def turned(name: str, given: Tensor | None, columns: int = columns, direction: str = direction) -> Tensor | None:
+            def turned(name: str, given: Tensor | None, direction: str = direction) -> Tensor | None:
                 """Return a text × image matrix with this direction's anchors as rows."""
-                if given is None or direction == "text":
-                    return given if given is None else checked_shape(name, given, (count, columns))
-                return checked_shape(name, given[:, :samples] if samples > count else given[:, :count].mT, (count, columns))
+                if given is None:
+                    return None
+                checked_shape(name, given, (count, wide))
+                if direction == "text":
+                    return given
+                return given[:, :samples] if samples > count else given[:, :count].mT
 
             if not (isinstance(alike, Tensor) or alike is None) and len(alike) != 2:
                 raise ValueError(f"negative_similarity has {len(alike)} parts; expected a tensor or a pair of tensors.")

@@ -12,8 +12,6 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from trueneg.errors import UserError
 from trueneg.models.weights import read_tensors
 
-KEYS = ("images", "sentences")  # tensors in a file of features
-
 
 class Rated(NamedTuple):
     """A guide's similarities, in a form that the losses take.

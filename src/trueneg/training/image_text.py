@@ -129,7 +129,7 @@ class ImageText(Training):
             numbers = {"images": pairs.images, "sentences": pairs.sentences}
             units = {key: functional.normalize(own[numbers[key]], dim=-1) for key, own in self.features.items()}
             texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
-            return rate_pairs(texts @ images.mT)
+            return rate_pairs((texts @ images.mT).clamp(max=1))  # rounding can make a cosine exceed 1
         model: Any = self.average.module.get_submodule("model")
         parts = [self._embed(number, chunk, model) for number, chunk in enumerate(chunks)]
         embedded: Any = [None if part[0] is None else torch.cat(part) for part in zip(*parts, strict=True)]
