@@ -4,6 +4,8 @@ BIN := .venv/bin
 PLUGINS := .venv/cluster
 # One thread a process: the tests and jobs that run side by side would fight for the cores.
 export OMP_NUM_THREADS ?= 1
+# Compiled modules are kept even where the user turned this off: the tests start hundreds of processes that would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-studies test-cluster lint format reference docs clean
 

@@ -1,5 +1,7 @@
 """Joining the phantom's images and sentences: rows belong together, and a subset equals the same part of the whole."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,11 @@ from trueneg.errors import UserError
 from trueneg.text import privacy
 
 SETTINGS = {"source": "phantom", "images": None, "resolution": 32, "contrast": 3.0}
-MADE = phantom_reports(40, 0, 1.0, 0.0)
+
+
+@functools.cache
+def made():
+    return phantom_reports(40, 0, 1.0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +29,9 @@ def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes", "sentences", "eta")}
     prepare_phantom({"reports": 40, "exponent": 1.0, "correlation": 0.0}, 0, paths)
-    privacy.write_table(MADE.sentences[["report", "index", "sentence"]], paths["sentences"], restricted=False)
-    eta = np.linspace(0, 0.2, len(MADE.sentences))
-    privacy.write_table(MADE.sentences[["report", "index"]].assign(eta=eta), paths["eta"], restricted=False)
+    privacy.write_table(made().sentences[["report", "index", "sentence"]], paths["sentences"], restricted=False)
+    eta = np.linspace(0, 0.2, len(made().sentences))
+    privacy.write_table(made().sentences[["report", "index"]].assign(eta=eta), paths["eta"], restricted=False)
     return paths
 
 
@@ -40,7 +46,7 @@ def whole(tables, tmp_path_factory):
 
 
 def test_images_show_exactly_the_findings_of_their_reports(whole):
-    kinds = MADE.classes.set_index("class")["kind"]
+    kinds = made().classes.set_index("class")["kind"]
     for image, report in enumerate(whole.reports):
         said = set(whole.sentences.loc[whole.sentences["report"] == report, "class"])
         shown = set(np.flatnonzero(whole.shown[image]))
@@ -52,7 +58,7 @@ def test_images_show_exactly_the_findings_of_their_reports(whole):
 
 
 def test_each_sentence_keeps_its_estimated_class_probability(whole):
-    expected = MADE.sentences.assign(eta=np.linspace(0, 0.2, len(MADE.sentences))).set_index(["report", "index"])["eta"]
+    expected = made().sentences.assign(eta=np.linspace(0, 0.2, len(made().sentences))).set_index(["report", "index"])["eta"]
     found = whole.sentences.set_index(["report", "index"])["eta"]
     pd.testing.assert_series_equal(found.sort_index(), expected.sort_index())
     assert set(whole.class_probabilities) == {"language model", "true"}
@@ -90,7 +96,7 @@ def test_eta_by_class_contains_estimates_and_known_probabilities(tables, whole, 
     privacy.write_table(whole.sentences, tmp_path / "sentences.parquet", restricted=False)
     write_eta_by_class(tmp_path / "sentences.parquet", classes=tables["classes"], table=tmp_path / "table.parquet")
     table = pd.read_parquet(tmp_path / "table.parquet").set_index("class")
-    known = MADE.classes.set_index("class")
+    known = made().classes.set_index("class")
     assert set(table.index) == set(whole.sentences["class"])
     for number, row in table.iterrows():
         own = whole.sentences.loc[whole.sentences["class"] == number, "eta"]

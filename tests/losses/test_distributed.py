@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
     [
         (1, "gloo"),
         (2, "gloo"),
-        (4, "gloo"),
+        pytest.param(4, "gloo", marks=pytest.mark.long),
         pytest.param(
             2,
             "nccl",

@@ -82,6 +82,7 @@ def test_channels_last_gives_the_same_features():
     torch.testing.assert_close(encoder(images.contiguous(memory_format=torch.channels_last)), expected)
 
 
+@pytest.mark.long
 def test_gradients_of_narrow_networks_match_a_float64_reference():
     """In a process of its own: oneDNN's backward of narrow strided convolutions corrupts the heap."""
     done = subprocess.run([sys.executable, "-m", "tests.models.narrow_networks"], capture_output=True, text=True)

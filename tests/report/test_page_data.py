@@ -113,13 +113,20 @@ def test_runs_made_alike_share_what_is_said_of_them(provenance):
     assert places[stale["id"]] != places[fresh["id"]]
 
 
+@pytest.fixture(scope="module")
+def with_all_tables(tmp_path_factory):
+    """A study with named contrasts and published numbers, and its page."""
+    folder = tmp_path_factory.mktemp("tables")
+    add_study(folder, contrasts=[{"treatment": "DCL", "baseline": "ReCo"}], published=PUBLISHED)
+    gathered = Gathered(folder / "phantom" / "artefacts")
+    return gathered, study_page(gathered.folder)
+
+
 @pytest.mark.parametrize("name", ["tasks", "contrasts", "published", "differences"])
-def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_path):
-    named = [{"treatment": "DCL", "baseline": "ReCo"}]
-    add_study(tmp_path, contrasts=named, published=PUBLISHED)
-    gathered = Gathered(tmp_path / "phantom" / "artefacts")
+def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, with_all_tables):
+    gathered, page = with_all_tables
     shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
-    provenance = study_page(gathered.folder).provenance
+    provenance = Provenance(page.provenance.runs, page.provenance.settings, gathered.folder)
     best = next(one["variant"] for one in gathered.comparison["selection"] if one["objective"] == "DCL")
     labels = {"DCL": variant_name("DCL", best)}
     for group in shown.groups:
