@@ -55,7 +55,7 @@ def test_a_training_that_another_scheduler_ends_is_submitted_again_and_goes_on(l
     ((run, weight),) = weights(project).items()
     assert weight == weights(local)[run]
     assert len(requests("")) == 4  # source, splits, the training and once again
-    assert "-l select=1:ncpus=1:mem=2000mb -l" in next(iter(requests("-N splits").values()))
+    assert "-l select=1:ncpus=1:mem=4000mb -l" in next(iter(requests("-N splits").values()))
     first, second = requests(CL).values()
     assert "-N train -l select=1:ncpus=1:mem=1500mb:ngpus=1 -l walltime=0:40:00" in first
     assert "-N train -l select=1:ncpus=1:mem=3000mb:ngpus=1 -l walltime=1:20:00" in second
