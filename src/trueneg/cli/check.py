@@ -25,6 +25,7 @@ from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RUN, read_json
 from trueneg.store.run_store import RunStore
 
@@ -48,13 +49,15 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """Describe what the study would run, what exists, what is missing, and how long the rest would take.
 
     Raises:
-        UserError: if a source is missing or damaged, or a subset is smaller than a batch.
+        UserError: if a source is missing or damaged, a subset is smaller than a batch, or the protocol is not committed.
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
         if PUBLISHED.is_file():  # missing outside a checkout, where Snakemake cannot run either
             published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
-        lines = _training(name, study, studies, results)
+        protocol = committed_protocol(name, study.protocol)
+        lines = ["protocol {file}: SHA-256 {checksum}, committed on {date}".format(**protocol)] if protocol else []
+        lines += _training(name, study, studies, results)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)
     else:

@@ -106,6 +106,17 @@ class Gathered:
         return [PHANTOM] if self.study.kind == "image-text" and self.study.dataset.source == "phantom" else []
 
     @property
+    def protocol_notes(self) -> list[str]:
+        """A sentence about the committed file that names the study's comparisons; empty if there is none."""
+        found = self.comparison.get("protocol")
+        if not found:
+            return []
+        file = f"{found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
+        if found["beforehand"]:
+            return [f"The comparisons were named beforehand in {file}."]
+        return [f"The comparisons are named in {file}, which was committed after the first of these runs."]
+
+    @property
     def edge_notes(self) -> list[str]:
         """A note on the selected variants that are at the edge of their grid; empty if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]

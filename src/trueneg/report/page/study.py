@@ -41,6 +41,7 @@ class StudyPage:
         question: question that the study asks.
         answer: one-sentence answer.
         gate: verdict on whether each data set is informative, one sentence per data set.
+        protocol: sentences about the committed file that names the comparisons.
         warnings: caveats shown first, such as stale runs or too few seeds.
         marks: short badges for the conclusion and the caveats, as (kind, text); the kinds are better, worse, even, unsure, few,
             small, stale, changed and restricted.
@@ -61,6 +62,7 @@ class StudyPage:
     question: str = ""
     answer: str = ""
     gate: Sequence[str] = ()
+    protocol: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
     figures: Sequence[tuple[str, str, Path]] = ()
@@ -111,6 +113,7 @@ def study_page(folder: Path) -> StudyPage:
         glance=glance(values, gathered, page.provenance),
         measurements=measurements(values, gathered.baseline),
         baseline=gathered.baseline,
+        protocol=gathered.protocol_notes,
     )
 
 
