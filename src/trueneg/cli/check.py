@@ -81,16 +81,18 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
 
 
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path) -> list[str]:
-    store, lines, sources = RunStore(results / "runs"), [], {}
-    for label, settings in datasets(study).items():
-        dataset, is_image = settings.model_dump(mode="json"), isinstance(study, ImageStudy)
-        data = _images(dataset, study.seed_list[0], results) if is_image else _pairs(dataset, studies, results)
-        lines += [f"{label}: {data.description}", *data.changes]
-        sources[label] = data
+    store, lines = RunStore(results / "runs"), []
+    sources: dict[str, Data] = {}
     states: dict[str, dict[str, list[str]]] = {}
     missing: list[tuple[Run, Data]] = []
     for run in all_runs(name, study):
-        data, state = sources[run.dataset], "missing"
+        dataset = run.settings["dataset"]
+        label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
+        if label not in sources:
+            is_image = isinstance(study, ImageStudy)
+            sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
+            lines += [f"{label}: {sources[label].description}", *sources[label].changes]
+        data, state = sources[label], "missing"
         if data.checksum is not None:
             state = _state(store, run, run_id(run, data.checksum(run.settings)))
             states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)

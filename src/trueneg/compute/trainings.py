@@ -22,7 +22,8 @@ class Trainings:
         studies: the studies that train encoders, by name.
         images: the image studies among them.
         image_text: the image–text studies among them.
-        datasets: resolved settings of each data set as plain values, by study and label.
+        datasets: resolved settings of each data set as plain values, by study and label; if each seed has a corpus of its own,
+            those of the first seed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -32,8 +33,10 @@ class Trainings:
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
-        settings = [(job.study, job.dataset, job.runs[0].settings["dataset"]) for job in jobs]
-        self.datasets = {name: {label: dataset for study, label, dataset in settings if study == name} for name in self.studies}
+        self._datasets = {(job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs}
+        self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
+        for (study, label, _), dataset in self._datasets.items():
+            self.datasets[study].setdefault(label, dataset)
         self._retrains_stale = configuration.retrain_stale
 
     def _job(self, wildcards: Any) -> runs.Job:
@@ -59,8 +62,16 @@ class Trainings:
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
-        """Return the settings of a data set."""
-        return self.datasets[wildcards.study][wildcards.dataset]
+        """Return the settings of a data set, for the seeds of the block if there is one."""
+        block = dict(wildcards).get("block")
+        if block is None:
+            return self.datasets[wildcards.study][wildcards.dataset]
+        return self._datasets[wildcards.study, wildcards.dataset, block]
+
+    def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
+        """Return the settings of each data set of a study, once for each of its corpora."""
+        found = {(label, dataset.get("corpus")): dataset for (name, label, _), dataset in self._datasets.items() if name == study}
+        return list(found.values())
 
     def primary_group(self, wildcards: Any) -> str | None:
         """Return the group of classes in the primary measurement."""

@@ -85,10 +85,11 @@ def of_images(dataset: Mapping[str, Any]) -> Reading:
 
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
     """Return the :class:`Reading` for the reports of each corpus of a likelihood study."""
-    return {
-        corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
-        for corpus, reports in corpora(study).items()
-    }
+    found = {}
+    for corpus, reports in corpora(study).items():
+        settings = reports.model_dump(mode="json", exclude={"seed"} if getattr(reports, "seed", 0) is None else set())
+        found[corpus] = Reading(f"{name}/text/{corpus}/reports", "reports", settings)
+    return found
 
 
 def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
