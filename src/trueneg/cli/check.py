@@ -1,7 +1,7 @@
 """Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
+from trueneg.legible import counted
 from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
@@ -100,7 +101,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             missing.append((run, data))
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
-    lines += _stale_rows(results / name / "artefacts/runs.json")
+    lines += _outdated(results, results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
         lines += [f"MISSING {part}" for part in _missing_networks(study)]
         lines += _changed_benchmark(study, results)
@@ -161,10 +162,13 @@ def _finished(states: list[str]) -> str:
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
 
 
-def _stale_rows(path: Path) -> list[str]:
+def _outdated(results: Path, path: Path) -> list[str]:
+    """List the evaluated runs with stale rows, and those whose features or weights changed."""
     made = read_json(path, [RUN]) if path.is_file() else []
     stale = sum(map(provenance.evaluated_by_other_code, made))
-    return [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
+    found = [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
+    changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))
+    return found + [f"{count} of {len(made)} runs: {sentence}" for sentence, count in changed.items()]
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
@@ -227,7 +231,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
-    return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
+    return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}."
 
 
 def _kind(settings: RunSettings) -> str:

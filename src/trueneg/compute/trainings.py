@@ -1,6 +1,7 @@
 """Paths and parameters that the rules need from the studies that train encoders, looked up by a job's wildcards."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from trueneg.config import runs
@@ -11,6 +12,9 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
+from trueneg.store.records import MANIFEST, read_json
+from trueneg.store.run_files import checksum_of, named_files
+from trueneg.store.run_store import RunStore
 
 
 class Trainings:
@@ -97,6 +101,16 @@ class Trainings:
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
         """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
         return [run.to_json() for run in self._job(wildcards).runs]
+
+    def files(self, wildcards: Any, output: Any) -> dict[str, str]:
+        """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
+        named = set(named_files(self._job(wildcards).runs[0].settings).values())
+        found = {name: checksum_of(name) for name in named if Path(name).is_file()}
+        if found.keys() != named and Path(output.manifest).is_file():
+            store, identifier = RunStore("results/runs"), read_json(output.manifest, MANIFEST)["runs"][0]["id"]
+            recorded = store.record(identifier).get("files", {}) if store.state(identifier) == "finished" else {}
+            found = {name: checksum for name, checksum in recorded.items() if name in named} | found
+        return dict(sorted(found.items()))
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""

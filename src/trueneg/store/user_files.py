@@ -198,6 +198,18 @@ class DataChanges:
         Args:
             run: the run's record.
         """
+        return self._of_data(run) or self.of_files(run)
+
+    def of_files(self, run: Mapping[str, Any]) -> str:
+        """Describe which of the features and weights of a finished run changed; empty if none did, as for :meth:`of_run`."""
+        with contextlib.chdir(self._results.parent):
+            for path, recorded in run.get("files", {}).items():
+                found = [_checksum(path, *status) for status in _status([Path(path)]).values()]
+                if any(checksum not in (recorded, UNREADABLE) for checksum in found):
+                    return f"data changed: {path} changed since the run was trained"
+        return ""
+
+    def _of_data(self, run: Mapping[str, Any]) -> str:
         dataset = run["settings"]["dataset"]
         try:
             images = training_kind(run["settings"]) == "images"

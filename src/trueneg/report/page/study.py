@@ -12,6 +12,7 @@ import pandas as pd
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.legible import counted
 from trueneg.report import catalogue
 from trueneg.report.declared import PAIRED
 from trueneg.report.figures.assumption import rho_text
@@ -159,9 +160,9 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {len(runs)} runs are stale: they were made with another version of the code."),
+        (stale, f"{stale} of {counted(len(runs), 'run')} stale: made with another version of the code."),
         *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
-        (seeds < FEW_SEEDS, f"{seeds} seeds are too few to distinguish an effect from noise; use 8 or more."),
+        (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
 
