@@ -96,7 +96,7 @@ def test_each_seed_has_its_own_corpus_where_asked():
     assert trainings.source(Wildcards(study="world", dataset="phantom", objective="CL")) == sources[0]
     for one, source, seed in zip(wildcards, sources, (7, 8), strict=True):
         place = source.removeprefix("results/").removesuffix(".npz")
-        assert readings.settings(place)(None)["seed"] == seed
+        assert readings.settings(place)({})["seed"] == seed
         assert (
             readings.pair_texts(Wildcards(pairs=place.removeprefix("pairs/")))["eta"]
             == f"results/words/text/seed={seed}/eta.parquet"

@@ -25,6 +25,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # Root modules of the code that affects a result; the fingerprint follows their imports. An estimator, soft targets and guides
 # count only for runs whose objective uses them, and the registry never counts, so adding an estimator makes no result stale.
 ESTIMATORS, REGISTRY = "trueneg.losses.estimators", "trueneg.losses.registry"
+OF_OBJECTIVES = (ESTIMATORS, REGISTRY, *SHARED_MODULES.values())
 PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
 EVALUATE = "trueneg.evaluation.evaluate"
@@ -69,7 +70,7 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
 
 def training_fingerprint(settings: RunSettings) -> str:
     """Hash the code that trains runs with these settings: training loop, models, and the objective's own modules."""
-    training = fingerprint(TRAINING[training_kind(settings)], without=(ESTIMATORS, REGISTRY, *SHARED_MODULES.values()))
+    training = fingerprint(TRAINING[training_kind(settings)], without=OF_OBJECTIVES)
     return _digest((training, fingerprint(objective_modules(settings), without=(REGISTRY,))))
 
 
@@ -77,7 +78,7 @@ def evaluation_fingerprint(settings: RunSettings) -> str:
     """Hash the code that evaluates runs with these settings, without code for planning, recording and comparing."""
     package = TASKS[training_kind(settings)]
     tasks = sorted(f"{package}.{path.stem}" for path in _path_of(package).parent.glob("*.py"))
-    return fingerprint((EVALUATE, *tasks), without=(*PLANNING, ESTIMATORS, REGISTRY))
+    return fingerprint((EVALUATE, *tasks), without=(*PLANNING, *OF_OBJECTIVES))
 
 
 def drawing_code(module: str) -> str:

@@ -161,7 +161,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     warnings = [
         (note, note),
         (stale, f"{stale} of {counted(len(runs), 'run')} stale: made with another version of the code."),
-        *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
+        *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
