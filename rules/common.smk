@@ -17,6 +17,7 @@ from trueneg.errors import UserError
 from trueneg.report import catalogue
 from trueneg.report.published import published_numbers
 from trueneg.store import provenance
+from trueneg.store.protocol import committed_protocol
 from trueneg.store.run_store import RunStore
 
 # Priority of the steps before training. Training jobs have priorities from 1 to 9, and the steps after training have 0.
@@ -39,6 +40,10 @@ try:
         published_numbers(
             study, PUBLISHED
         )  # raises an error if a study names numbers that the papers do not print
+    protocols = {
+        name: committed_protocol(name, study.protocol)
+        for name, study in trainings.studies.items()
+    }
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 

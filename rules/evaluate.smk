@@ -48,6 +48,7 @@ rule compare:
         **growing("resources/compare"),
     params:
         study=setting("{study}"),
+        protocol=lambda wildcards: protocols[wildcards.study],
     script:
         "../workflow/scripts/compare.py"
 

@@ -20,6 +20,7 @@ rule train:
         **growing("{study}/training", trainings.gpus),
     params:
         runs=trainings.runs,
+        files=trainings.files,
         store="results/runs",
         retrain_stale=trainings.retrained_code,
     script:

@@ -26,6 +26,16 @@ def legible(text: str) -> str:
     return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1.
+
+    Example:
+        >>> counted(1, "run"), counted(2_000, "run")
+        ('1 run', '2,000 runs')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def shortened(text: str) -> str:
     """Replace the middle of very long lines with an ellipsis.
 

@@ -1,7 +1,9 @@
 """What ``trueneg check`` says of a study whose data are not there: what is missing, where to get it, and a rough time."""
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 from tests.projects import ROOT
 from tests.studies import tiny_study
@@ -44,6 +46,20 @@ def test_every_part_of_the_other_papers_data_is_asked_for(name, tmp_path, monkey
     said = capsys.readouterr().out
     wanted = {"reco": ("convirt", "chexpert", "mimic-cxr"), "flickr30k": ("dataset_flickr30k.json", "flickr30k-images")}
     assert all(any(part in line for line in said.splitlines() if "MISSING" in line) for part in wanted[name])
+
+
+def test_features_that_are_missing_changed_or_there_are_reported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    guided = {"name": "guided", "guide": {"name": "features", "path": "features.safetensors"}}
+    study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": guided})
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
+    assert main(["check", "study.yaml"]) == 1
+    assert "features.safetensors; expected a .safetensors file" in capsys.readouterr().err
+    save_file({"images": torch.zeros(1797, 2)}, "features.safetensors")
+    assert main(["check", "study.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "Guided: digits: 0 of 2 runs finished" in said
+    assert "data changed" not in said
 
 
 def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp_path, capsys):

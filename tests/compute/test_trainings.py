@@ -1,9 +1,13 @@
 """Paths and parameters of jobs, by their wildcards."""
 
+import hashlib
+import json
+import os
 from types import SimpleNamespace
 
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.compute.corpora import MODELS, Corpora
+from trueneg.compute.readings import Readings
 from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
 
@@ -49,6 +53,56 @@ def test_a_missing_objective_defaults_to_one_that_trains():
     first = trainings_of(words=tiny_words(), world=world).first("{objective}/{block}")
     assert first(Wildcards(study="world", dataset="phantom")) == "CL/seed0-1"
     assert first(Wildcards(study="world", dataset="phantom", objective="CLIP")) == "CLIP/seed0-1"
+
+
+def test_features_and_weights_are_a_parameter_that_changes_with_their_content_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    objectives = tiny_study()["objectives"] | {
+        "Guided": {"name": "guided", "guide": {"name": "features", "path": "features.safetensors"}}
+    }
+    trainings = trainings_of(tiny=tiny_study(objectives=objectives))
+    plain, guided = (Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1") for name in ("CL", "Guided"))
+    output, file = SimpleNamespace(manifest=tmp_path / "manifest.json"), tmp_path / "features.safetensors"
+    assert trainings.files(plain, output) == trainings.files(guided, output) == {}
+    file.write_bytes(b"some")
+    before = trainings.files(guided, output)
+    assert before == {"features.safetensors": hashlib.sha256(b"some").hexdigest()}
+    os.utime(file, ns=(1, 1))
+    assert trainings.files(guided, output) == before
+    run = tmp_path / "results/runs/0123456789ab"
+    run.mkdir(parents=True)
+    record = {"settings": {"training": {}}, "files": before | {"other.safetensors": "0"}}
+    (run / "run.json").write_text(json.dumps(record))
+    listed = {"seed": 0, "id": run.name, "checksum": "0"}
+    output.manifest.write_text(json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]}))
+    file.unlink()
+    assert trainings.files(guided, output) == {}  # the run is not finished
+    (run / "model.safetensors").touch()
+    assert trainings.files(guided, output) == before
+    file.write_bytes(b"others")
+    assert trainings.files(guided, output) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
+
+
+def test_each_seed_has_its_own_corpus_where_asked():
+    words = tiny_words(reports={"source": "phantom", "reports": 120, "seed": [7, 8]})
+    world = tiny_world(seeds=[7, 8], dataset=tiny_world()["dataset"] | {"corpus": "seed={seed}"})
+    configuration = load_configuration({"words": words, "world": world}, "test")
+    trainings, corpora = Trainings(configuration), Corpora(configuration)
+    readings = Readings(trainings, corpora)
+    wildcards = [Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}") for seed in (7, 8)]
+    assert trainings.each_block("{block}", "world") == ["seed7", "seed8"]
+    sources = [trainings.source(one) for one in wildcards]
+    assert len(set(sources)) == 2
+    assert trainings.source(Wildcards(study="world", dataset="phantom", objective="CL")) == sources[0]
+    for one, source, seed in zip(wildcards, sources, (7, 8), strict=True):
+        place = source.removeprefix("results/").removesuffix(".npz")
+        assert readings.settings(place)({})["seed"] == seed
+        assert (
+            readings.pair_texts(Wildcards(pairs=place.removeprefix("pairs/")))["eta"]
+            == f"results/words/text/seed={seed}/eta.parquet"
+        )
+        (run,) = trainings.runs(one)
+        assert (run["seed"], run["settings"]["dataset"]["corpus"]) == (seed, f"seed={seed}")
 
 
 def test_a_model_of_another_study_is_used_unchanged_or_trained_further():

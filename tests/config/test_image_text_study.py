@@ -45,6 +45,7 @@ def test_runs_have_the_settings_that_training_reads():
             "world.dataset.text refers to 'word'; expected one of the likelihood studies in the given files: words.",
         ),
         ("dataset.corpus", "a", "world.dataset.corpus refers to 'a'; expected one of the data sets: phantom."),
+        ("dataset.corpus", "seed={seed}", "world.dataset.corpus refers to 'seed=1'; expected one of the data sets: phantom."),
         (
             "dataset.source",
             "mimic",

@@ -35,6 +35,17 @@ def tables(tmp_path_factory):
     return paths
 
 
+def test_a_corpus_may_have_a_seed_of_its_own(tmp_path):
+    drawn = []
+    for name, seed, own in (("study", 3, {}), ("corpus", 0, {"seed": 3}), ("other", 0, {})):
+        paths = {table: tmp_path / f"{name}-{table}.parquet" for table in ("reports", "assigned", "classes")}
+        prepare_phantom({"reports": 20, "exponent": 1.0, "correlation": 0.0, **own}, seed, paths)
+        drawn.append([privacy.read_table(path)[0] for path in paths.values()])
+    for of_study, of_corpus in zip(*drawn[:2], strict=True):
+        pd.testing.assert_frame_equal(of_study, of_corpus)
+    assert not drawn[1][0].equals(drawn[2][0])
+
+
 def joined(tables, folder, **settings):
     prepare_pairs(SETTINGS | settings | {"seed": 0}, tables, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")

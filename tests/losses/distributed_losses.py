@@ -104,11 +104,31 @@ def of_which_negatives(share, first, second, scale, several, inputs):
             known |= {"exclude": exclude[share].to(device), "targets": (wide[share].to(device), square[share].to(device))}
             value = CrossModalLoss(estimator, "both", **options).of_features(*unit, scale, **known).loss
             yield f"{name}, two modalities, {chunk_size}", value, gradients(value, inputs)
+    yield from of_asymmetric(share, first, second, scale, several, inputs)
     for chunk_size in (None, 3):  # the classes of pairs, then of hard negatives
         loss = CrossModalLoss(Oracle(), "both", chunk_size=chunk_size, gather_distributed=several)
         labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(device)
         value = loss.of_features(*unit, scale, labels=labels).loss
         yield f"oracle with hard negatives, {chunk_size}", value, gradients(value, inputs)
+
+
+def of_asymmetric(share, first, second, scale, several, inputs):
+    """What is excluded for text i is excluded for image i too, whatever the transpose says, if there are several processes."""
+    exclude = torch.rand(COUNT, COUNT, generator=torch.Generator().manual_seed(2)) < 0.3
+    unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
+    for chunk_size in (None, 3):
+        options = {"chunk_size": chunk_size, "gather_distributed": several}
+        if several and distributed.get_world_size() > 1:
+            own = exclude[share].to(first.device)
+            value = CrossModalLoss(Debiased(0.1), "both", **options).of_features(*unit, scale, exclude=own).loss
+        else:  # the transpose serves images
+            sides = {"text": exclude, "image": exclude.T.contiguous()}
+            losses = [
+                CrossModalLoss(Debiased(0.1), side, **options).of_features(*unit, scale, exclude=own.to(first.device)).loss
+                for side, own in sides.items()
+            ]
+            value = torch.stack(losses).mean()
+        yield f"exclude, asymmetric, {chunk_size}", value, gradients(value, inputs)
 
 
 def gradients(value, inputs):

@@ -264,6 +264,39 @@ def test_an_anchor_whose_columns_are_all_excluded_has_loss_zero_and_changes_no_o
         torch.testing.assert_close(terms.log_negative_mass[1:], whole.log_negative_mass[1:])
 
 
+@pytest.mark.parametrize(
+    "estimator", [Guided(), Removed(0.1), Removed(0.1, top_k=2), Reweighted(), Resampled(3), Uncorrected()], ids=repr
+)
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_what_a_guide_thinks_of_a_sample_and_itself_is_not_read(estimator, chunk_size):
+    """NaN there, for two views and for pairs with a hard negative; anywhere else it is refused."""
+    z1, z2 = views_of(4, 4)
+    own, rule = torch.zeros(4, dtype=torch.float64), Attracted(0.2, top_k=2)
+    views, square, wide = (uniform(*shape, seed=5) for shape in ((8, 8), (4, 4), (4, 5)))
+    known_of = {"views": views, "samples": square, "pairs": wide}
+
+    def loss_of(form, similarity):
+        torch.manual_seed(0)
+        options = {"chunk_size": chunk_size, "target_rule": rule}
+        if form != "pairs":
+            given = {"negative_similarity": similarity, "positive_similarity": own}
+            return ContrastiveLoss(estimator, **options)(z1, z2, **given)
+        pair = (similarity, similarity[:, :4].clone())
+        given = {"negative_similarity": pair, "positive_similarity": own}
+        return CrossModalLoss(estimator, **options)(torch.cat((z1 @ z2.T, z1[:, :1]), dim=1), 2.0, **given)
+
+    for form, similarity in known_of.items():
+        with_nan, odd = similarity.clone(), similarity.clone()
+        rows = torch.arange(len(similarity))
+        with_nan[rows, rows] = math.nan
+        if form == "views":
+            with_nan[rows, rows.roll(4)] = math.nan  # the other view
+        odd[1, 2] = math.nan
+        assert torch.equal(loss_of(form, with_nan), loss_of(form, similarity)), form
+        with pytest.raises(ValueError, match="negative_similarity contains NaN"):
+            loss_of(form, odd)
+
+
 def test_the_rules_of_targets_make_them_where_the_anchors_are():
     elsewhere = torch.device("meta")
     assert HalfUniform()(4, 8, 1, None, views=2, device=elsewhere).device == elsewhere
@@ -402,15 +435,21 @@ class TestControlsOfTheOracle:
         (lambda: two(Guided(), positive_similarity=torch.zeros(3)), "negative_similarity is missing"),
         (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3), positive_similarity=torch.zeros(2)), r"\(2,\).*\(6,\)"),
         (lambda: two(Removed(), negative_similarity=torch.zeros(3, 4)), r"\(3, 4\).*\(3, 3\)"),
-        (lambda: two(Removed(), negative_similarity=torch.full((3, 3), math.nan)), "negative_similarity contains 18 NaN"),
+        (lambda: two(Removed(), negative_similarity=torch.full((3, 3), math.nan)), "negative_similarity contains NaN"),
         (lambda: two(Removed(top_k=3), negative_similarity=torch.zeros(3, 3)), "top_k is 3.*2"),
+        (
+            lambda: CrossModalLoss(Removed(top_k=3))(
+                torch.eye(3), 1.0, negative_similarity=torch.zeros(3, 3), exclude=torch.zeros(3, 3, dtype=torch.bool)
+            ),
+            "top_k is 3.*2",
+        ),
         (lambda: two(Uncorrected(), targets=torch.full((3, 3), 0.5)), r"row 0 sums to 1\.5"),
         (lambda: two(Uncorrected(), targets=torch.full((3, 3), math.nan)), "row 0 sums to nan"),
         (lambda: two(Uncorrected(), targets=torch.eye(4)), r"targets has shape \(4, 4\); expected \(3, 3\)"),
         (lambda: pairs(torch.zeros(4, 3)), r"\(4, 3\); expected \(B, B\) or \(B, B \+ H\)"),
         (lambda: pairs(torch.zeros(3, 3), targets=torch.eye(3)), "targets has 1 tensors; expected one per direction"),
         (lambda: two(Removed(), negative_similarity=(torch.zeros(3, 3),) * 3), "negative_similarity has 3 parts"),
-        (lambda: two(build({"name": "cl", "targets": {"name": "fnc"}}).estimator, negative_similarity=NAN), "18 NaN"),
+        (lambda: two(build({"name": "cl", "targets": {"name": "fnc"}}).estimator, negative_similarity=NAN), "contains NaN"),
         (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(3)), r"positive_similarity has shape \(3,\).*\(8,\)"),
         (lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(())), r"positive_similarity has shape \(\)"),
         (lambda: CrossModalLoss(Removed(), "image")(torch.eye(4), 1.0, negative_similarity=torch.zeros(4)), r"\(4,\).*\(4, 4\)"),

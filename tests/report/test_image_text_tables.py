@@ -9,14 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic_pairs
+import yaml
 from scipy import stats
+from tests.studies import tiny_study
 
 from trueneg.report import catalogue
-from trueneg.report.gathered import PHANTOM, Gathered
+from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, Gathered
 from trueneg.report.layouts import LAYOUTS, Comparison, Layout, tasks
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
 from trueneg.report.tables.comparisons import RECO_TABLE_1, last_share
+from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.stats.comparison import gate, holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
 from trueneg.store.rows import load_rows, to_table
@@ -133,6 +136,25 @@ def test_the_share_of_removed_negatives_is_that_of_the_last_epoch(study, tmp_pat
     lines = dict(table("tasks", folder).groups[0].lines)
     half = stats.t.ppf(0.975, len(last) - 1) * stats.sem(last)
     np.testing.assert_allclose(numbers(lines["CL"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "covered"),
+    [
+        ({"source": "phantom", "text": "reports"}, {PHANTOM, RESPLIT}),
+        ({"source": "phantom", "text": "reports", "corpus": "seed={seed}"}, {PHANTOM, NEW_DATA}),
+        ({"source": "open_i", "text": "reports", "path": "open_i"}, {RESPLIT}),
+        ({"source": "flickr30k", "text": "reports"}, set()),
+        ({"source": "digits"}, {RESPLIT}),
+        ({"source": "parquet", "path": "own", "test": 0.25}, {RESPLIT}),
+        ({"source": "cifar10", "path": "cifar10"}, set()),
+    ],
+)
+def test_what_an_interval_covers_follows_from_the_data(tmp_path, dataset, covered):
+    of_images = dataset["source"] in IMAGE_SOURCES
+    given = tiny_study(dataset=dataset) if of_images else synthetic_pairs.settings(dataset=dataset)
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(given))
+    assert set(Gathered(tmp_path).data_notes) == covered
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "precision"])
@@ -362,3 +384,17 @@ def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
         tests.append((test.pvalue, cells[0].text))
     for corrected, (_, text) in zip(holm([p for p, _ in tests]), tests, strict=True):
         assert ("*" in text) == (corrected < 0.05)
+    assert not any("beforehand" in note for note in shown.notes)
+
+
+def test_comparisons_were_named_beforehand_only_if_the_protocol_precedes_the_runs(study, tmp_path):
+    folder = shutil.copytree(study, tmp_path / "artefacts")
+    comparison = json.loads((folder / "comparison.json").read_text())
+    protocol = {"file": "protocol.md", "checksum": "0123456789abcdef" * 4, "commit": "c", "date": "2026-10-01T12:00:00+02:00"}
+    assert Gathered(folder).protocol_notes == []
+    for beforehand in (False, True):
+        (folder / "comparison.json").write_text(json.dumps(comparison | {"protocol": protocol | {"beforehand": beforehand}}))
+        (note,) = Gathered(folder).protocol_notes
+        assert all(fact in note for fact in ("protocol.md", "0123456789ab", "2026-10-01"))
+        assert ("beforehand" in note) == beforehand
+    assert note in table("differences", folder).notes

@@ -23,6 +23,8 @@ from trueneg.store.rows import load_rows, to_table
 OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "selection": "selection.parquet"}
 OUTPUTS |= {"published": "published.parquet", "comparison": "comparison.json", "study": "study.yaml"}
 
+PROTOCOL = {"file": "protocol.md", "checksum": "0", "commit": "1", "date": "2026-10-01T12:00:00+02:00"}
+
 
 def summarised(folder, settings, rows, curves):
     """The comparison and the printed numbers of a study whose rows lie in two blocks."""
@@ -36,7 +38,7 @@ def summarised(folder, settings, rows, curves):
     inputs = SimpleNamespace(rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"])
     inputs.published = ROOT / "config/published.csv"
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
-    summarise_study("small", settings, inputs, outputs)
+    summarise_study("small", settings, inputs, outputs, PROTOCOL)
     assert len(load_rows(outputs.rows)) == len(rows)
     return json.loads(outputs.comparison.read_text()), pd.read_parquet(outputs.published)
 
@@ -50,6 +52,7 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
     expected = json.loads((tmp_path / "expected" / "comparison.json").read_text())
     for key in ("primary", "gate", "seeds"):
         assert comparison[key] == expected[key]
+    assert comparison["protocol"] == PROTOCOL | {"beforehand": True}
     assert [{key: value for key, value in one.items() if key != "at edge"} for one in comparison["selection"]] == expected[
         "selection"
     ]

@@ -104,7 +104,11 @@ def test_training_reaches_losses_encoders_and_augmentation_but_not_the_configura
 
 
 OBJECTIVES = {
-    "images": ({"name": "cl"}, {"name": "dcl"}, {"name": "hcl"}, {"name": "bcl"}, {"name": "oracle"}),
+    "images": (
+        *({"name": name} for name in ("cl", "dcl", "hcl", "bcl", "oracle")),
+        {"name": "guided", "guide": {"name": "self"}},
+        {"name": "cl", "targets": {"name": "half_uniform"}},
+    ),
     "image-text": (
         *(
             {"name": name}
@@ -112,6 +116,7 @@ OBJECTIVES = {
         ),
         *({"name": name} for name in ("remove", "reweight", "resample", "oracle")),
         {"name": "cl", "switched_off_by": "true"},
+        {"name": "cl", "targets": {"name": "fnc"}, "guide": {"name": "self"}},
     ),
 }
 
@@ -179,20 +184,23 @@ def test_adding_a_task_or_editing_what_measures_makes_rows_stale_and_no_run(copi
 @pytest.mark.parametrize(
     ("file", "own"),
     [
-        ("estimators/uncorrected", {"cl", "clip", "biovil"}),
-        ("estimators/debiased", {"dcl", "hcl", "switched_off_by"}),  # HCL subtracts as DCL does
-        ("estimators/hard_negative", {"hcl"}),
-        ("estimators/bayesian", {"bcl"}),
-        ("estimators/removed", {"remove"}),
-        ("estimators/reweighted", {"reweight"}),
-        ("estimators/resampled", {"resample"}),
-        ("estimators/oracle", {"oracle", "same_sentence"}),
-        ("relaxed", {"reco", "oc"}),
+        ("losses/estimators/uncorrected", {"cl", "clip", "biovil"}),
+        ("losses/estimators/debiased", {"dcl", "hcl", "switched_off_by"}),  # HCL subtracts as DCL does
+        ("losses/estimators/hard_negative", {"hcl"}),
+        ("losses/estimators/bayesian", {"bcl"}),
+        ("losses/estimators/removed", {"remove"}),
+        ("losses/estimators/reweighted", {"reweight"}),
+        ("losses/estimators/resampled", {"resample"}),
+        ("losses/estimators/oracle", {"oracle", "same_sentence"}),
+        ("losses/estimators/guided", {"guided"}),
+        ("losses/relaxed", {"reco", "oc"}),
+        ("losses/targets", {"targets"}),
+        ("training/guides", {"guide"}),
     ],
 )
-def test_editing_an_estimator_makes_its_own_runs_stale_and_no_others(copied_package, file, own):
+def test_editing_an_objectives_own_code_makes_its_runs_stale_and_no_others(copied_package, file, own):
     before = all_fingerprints()
-    append(copied_package / f"losses/{file}.py", "EDITED = 1")
+    append(copied_package / f"{file}.py", "EDITED = 1")
     changed = {name for name, value in all_fingerprints().items() if value != before[name]}
     assert changed == {name for name in before if any(f" {word} " in f" {name} " for word in own)}
 

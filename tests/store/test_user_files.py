@@ -14,6 +14,7 @@ from tests.data import official_layouts as layouts
 from tests.data.pictures import write_picture
 from tests.data.test_open_i_pairs import FILES, REPORTS
 from trueneg.data.images.sources.cifar10 import ARCHIVE as CIFAR10
+from trueneg.io.files import file_checksum
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store import user_files
@@ -364,6 +365,22 @@ def test_a_runs_data_changed_if_the_files_did_or_were_read_again(tmp_path):
     flip(tmp_path / "own/test.parquet")
     assert "own/test.parquet" in DataChanges(tmp_path).of_run(trained)
     assert DataChanges(tmp_path).state(trained, "stale") == "stale, data changed"
+
+
+def test_a_runs_data_changed_if_its_features_or_weights_did(tmp_path, monkeypatch):
+    (tmp_path / "features.safetensors").write_bytes(b"features")
+    recorded_files = {"features.safetensors": file_checksum(tmp_path / "features.safetensors"), "gone.safetensors": "0"}
+    run = {"settings": {"dataset": {}, "training": {}}, "source": {"checksum": "0"}, "files": recorded_files}
+    changes = DataChanges(tmp_path / "results")
+    assert changes.of_run(run) == ""
+    os.utime(tmp_path / "features.safetensors", ns=(1, 1))
+    assert changes.of_run(run) == ""
+    (tmp_path / "features.safetensors").write_bytes(b"other features")
+    assert "features.safetensors" in changes.of_run(run)
+    assert changes.state(run, "finished") == "finished, data changed"
+    monkeypatch.setattr(user_files, "file_checksum", unreadable)
+    os.utime(tmp_path / "features.safetensors", ns=(2, 2))
+    assert changes.of_run(run) == ""
 
 
 def test_every_source_that_reads_a_path_lists_its_files():

@@ -25,6 +25,13 @@ from trueneg.training.simclr import SimCLR
 CPU = torch.device("cpu")
 UPDATES = 6
 NO_DROPOUT = {"text_encoder": {"dropout": 0.0}}
+FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
+AVERAGE = {"name": "ema", "momentum": 0.5, "support_views": 0}
+WHICH = {
+    "guided by an average of views": {"name": "guided", "margin": -0.01, "guide": AVERAGE},
+    "elimination with support views": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": AVERAGE | {"support_views": 1}},
+    "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self", "support_views": 1}},
+}
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
     "dcl of each sentence, in chunks": (
@@ -33,6 +40,14 @@ PAIRED = {
     ),
     "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
+    "guided by an average": (
+        {"name": "guided", "directions": "both", "margin": -0.01, "guide": {"name": "ema", "momentum": 0.5}},
+        NO_DROPOUT | {"training": {"chunks": 2}},
+    ),
+    "soft targets of pairs": (
+        {"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}},
+        NO_DROPOUT,
+    ),
     "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
 }
 
@@ -42,6 +57,7 @@ def runs(processes=ALONE):
     source = load_source("digits")
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     settings = {name: settings_of(name) for name in ("DCL-true", "Oracle")} | {"scheduled": scheduled_settings(1)}
+    settings |= {name: {**settings_of(), "objective": objective} for name, objective in WHICH.items()}
     for name, own in settings.items():
         own["training"] |= {"updates": UPDATES, "epochs": None}
         yield name, SimCLR(own, 0, source, subset, CPU, processes)

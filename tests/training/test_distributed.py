@@ -35,7 +35,9 @@ def of_two():
 
 
 def test_two_processes_train_as_one_does(of_two):
-    """Also with batch normalisation, chunks, measured schedules and labels: each update's gradient is that of the whole batch."""
+    """Also with batch normalisation, chunks, measured schedules, labels, guides and soft targets: each update's gradient is that
+    of the whole batch.
+    """
     found = dict(of_two)
     for name, rows, gradients, weights in trained():
         own = found.pop(name)

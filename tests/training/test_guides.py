@@ -11,12 +11,12 @@ from tests.textures import settings_of as pair_settings
 from tests.textures import texture_source
 from tests.training.test_resume import KilledError, trained, without_times
 from tests.training.test_simclr import settings_of, started
-from trueneg.data.guide_features import features_checksum
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
 from trueneg.store.identity import identity
+from trueneg.store.run_files import run_checksums
 from trueneg.training.guides import rate_features, rate_pairs, rate_views, read_features
 from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
@@ -166,7 +166,7 @@ class TestFrozenFeatures:
         assert before != SimCLR.data_checksum(source, settings_of())
         self.saved(tmp_path / "features.safetensors", 4)
         assert SimCLR.data_checksum(source, settings) != before
-        assert features_checksum({"name": "cl"}) == []
+        assert run_checksums(settings_of()) == {}
 
     @pytest.mark.parametrize(
         ("changes", "message"),

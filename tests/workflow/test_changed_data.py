@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import yaml
+from safetensors.torch import save_file
 
 from tests.data.test_parquet import encoded, random_images, write
 from tests.projects import Project, new_project
@@ -93,6 +96,28 @@ def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     marked = states(trueneg)
     assert {marked[run] for run in old} == {"finished, data changed"}
     assert {marked[run] for run in new} == {"finished"}
+    assert project.planned("models") == {}
+
+
+@pytest.mark.long
+def test_a_changed_file_of_features_trains_its_runs_again(project, trueneg):
+    study = yaml.safe_load((project.path / "study.yaml").read_text())["own"]
+    study["objectives"]["Guided"] = {"name": "guided", "guide": {"name": "features", "path": "data/features.safetensors"}}
+    project.configure(own=study)
+    features = torch.randn(2, 120, 4)
+    save_file({"images": features[0].clone()}, "data/features.safetensors")
+    project.run("rows")
+    old = project.models()
+    os.utime("data/features.safetensors")
+    assert project.planned("rows") == {}
+    save_file({"images": features[1].clone()}, "data/features.safetensors")
+    planned = project.planned("rows")
+    assert (planned["train"], planned["evaluate"]) == (1, 1)
+    assert "2 of 6 runs: data changed: data/features.safetensors" in trueneg("check", "study.yaml")
+    assert sorted(states(trueneg).values()) == ["finished"] * 4 + ["finished, data changed"] * 2
+    project.run("models")
+    assert len(project.models().keys() - old.keys()) == 2
+    Path("data/features.safetensors").unlink()
     assert project.planned("models") == {}
 
 

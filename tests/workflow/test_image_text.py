@@ -68,6 +68,25 @@ def test_another_scale_of_eta_trains_what_uses_it_and_nothing_else(finished, tmp
     assert len(added) == 2
 
 
+def test_each_seed_trains_and_is_tested_on_its_own_corpus(tmp_path):
+    project = new_project(tmp_path / "project")
+    words = tiny_words(reports={"source": "phantom", "reports": 120, "seed": [5, 6]})
+    world = tiny_world(seeds=[5, 6], dataset=tiny_world()["dataset"] | {"corpus": "seed={seed}"})
+    project.configure(words=words, world=world)
+    project.run(*TARGETS)
+    of_seed = {}
+    for record in RunStore(project.path / "results/runs").records().values():
+        of_seed.setdefault(record["seed"], set()).add((record["source"]["checksum"], record["settings"]["dataset"]["corpus"]))
+    (first,), (second,) = of_seed[5], of_seed[6]
+    assert first[0] != second[0]
+    assert (first[1], second[1]) == ("seed=5", "seed=6")
+    rows = pd.read_parquet(project.path / "results/world/artefacts/rows.parquet")
+    assert set(rows["dataset"]) == {"phantom"}
+    table = pd.read_csv(project.path / "results/world/tables/tasks.csv").set_index("objective")
+    assert table.loc["DCL-LM", "pairs"].eq(2).all()
+    assert project.planned(*TARGETS) == {}
+
+
 def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))

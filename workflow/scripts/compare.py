@@ -4,4 +4,5 @@ from trueneg.compute.jobs import job
 from trueneg.report.summary import summarise_study
 
 with job(snakemake.log[0]):
-    summarise_study(snakemake.wildcards.study, snakemake.params.study, snakemake.input, snakemake.output)
+    given = snakemake.params
+    summarise_study(snakemake.wildcards.study, given.study, snakemake.input, snakemake.output, given.protocol)

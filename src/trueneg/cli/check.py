@@ -1,7 +1,7 @@
 """Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +19,14 @@ from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
+from trueneg.legible import counted
 from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RUN, read_json
 from trueneg.store.run_store import RunStore
 
@@ -48,13 +50,15 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """Describe what the study would run, what exists, what is missing, and how long the rest would take.
 
     Raises:
-        UserError: if a source is missing or damaged, or a subset is smaller than a batch.
+        UserError: if a source is missing or damaged, a subset is smaller than a batch, or the protocol is not committed.
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
         if PUBLISHED.is_file():  # missing outside a checkout, where Snakemake cannot run either
             published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
-        lines = _training(name, study, studies, results)
+        protocol = committed_protocol(name, study.protocol)
+        lines = ["protocol {file}: SHA-256 {checksum}, committed on {date}".format(**protocol)] if protocol else []
+        lines += _training(name, study, studies, results)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)
     else:
@@ -78,16 +82,18 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
 
 
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path) -> list[str]:
-    store, lines, sources = RunStore(results / "runs"), [], {}
-    for label, settings in datasets(study).items():
-        dataset, is_image = settings.model_dump(mode="json"), isinstance(study, ImageStudy)
-        data = _images(dataset, study.seed_list[0], results) if is_image else _pairs(dataset, studies, results)
-        lines += [f"{label}: {data.description}", *data.changes]
-        sources[label] = data
+    store, lines = RunStore(results / "runs"), []
+    sources: dict[str, Data] = {}
     states: dict[str, dict[str, list[str]]] = {}
     missing: list[tuple[Run, Data]] = []
     for run in all_runs(name, study):
-        data, state = sources[run.dataset], "missing"
+        dataset = run.settings["dataset"]
+        label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
+        if label not in sources:
+            is_image = isinstance(study, ImageStudy)
+            sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
+            lines += [f"{label}: {sources[label].description}", *sources[label].changes]
+        data, state = sources[label], "missing"
         if data.checksum is not None:
             state = _state(store, run, run_id(run, data.checksum(run.settings)))
             states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
@@ -95,7 +101,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             missing.append((run, data))
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
-    lines += _stale_rows(results / name / "artefacts/runs.json")
+    lines += _outdated(results, results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
         lines += [f"MISSING {part}" for part in _missing_networks(study)]
         lines += _changed_benchmark(study, results)
@@ -156,10 +162,13 @@ def _finished(states: list[str]) -> str:
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
 
 
-def _stale_rows(path: Path) -> list[str]:
+def _outdated(results: Path, path: Path) -> list[str]:
+    """List the evaluated runs with stale rows, and those whose features or weights changed."""
     made = read_json(path, [RUN]) if path.is_file() else []
     stale = sum(map(provenance.evaluated_by_other_code, made))
-    return [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
+    found = [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
+    changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))
+    return found + [f"{count} of {len(made)} runs: {sentence}" for sentence, count in changed.items()]
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
@@ -222,7 +231,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
-    return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
+    return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}."
 
 
 def _kind(settings: RunSettings) -> str:

@@ -34,7 +34,7 @@ class Readings:
         found = [reading for name, study in corpora.items() for reading in user_files.of_corpora(name, study).values()]
         for name, study in self._trainings.studies.items():
             lists = getattr(study.evaluation, "chexpert_8x200", None)
-            for dataset in self._trainings.datasets[name].values():
+            for dataset in self._trainings.each_corpus(name):
                 is_paired = name in self._trainings.image_text
                 found.append(user_files.of_pairs(dataset, corpora) if is_paired else user_files.of_images(dataset))
                 found += [user_files.of_benchmark(lists, dataset)] if lists is not None else []
@@ -46,7 +46,7 @@ class Readings:
         def read(wildcards: Any) -> dict[str, Any]:
             reading = self._by_place[place.format(**wildcards)]
             seed = {"seed": self._corpora.studies[reading.settings["text"]].seed} if reading.kind == "pairs" else {}
-            return {**reading.settings, **seed}
+            return {**seed, **reading.settings}  # a corpus may have a seed of its own
 
         return read
 

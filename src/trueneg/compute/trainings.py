@@ -1,6 +1,7 @@
 """Paths and parameters that the rules need from the studies that train encoders, looked up by a job's wildcards."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from trueneg.config import runs
@@ -11,6 +12,9 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
+from trueneg.store.records import MANIFEST, read_json
+from trueneg.store.run_files import checksum_of, named_files
+from trueneg.store.run_store import RunStore
 
 
 class Trainings:
@@ -22,7 +26,8 @@ class Trainings:
         studies: the studies that train encoders, by name.
         images: the image studies among them.
         image_text: the image–text studies among them.
-        datasets: resolved settings of each data set as plain values, by study and label.
+        datasets: resolved settings of each data set as plain values, by study and label; if each seed has a corpus of its own,
+            those of the first seed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -32,8 +37,10 @@ class Trainings:
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
-        settings = [(job.study, job.dataset, job.runs[0].settings["dataset"]) for job in jobs]
-        self.datasets = {name: {label: dataset for study, label, dataset in settings if study == name} for name in self.studies}
+        self._datasets = {(job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs}
+        self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
+        for (study, label, _), dataset in self._datasets.items():
+            self.datasets[study].setdefault(label, dataset)
         self._retrains_stale = configuration.retrain_stale
 
     def _job(self, wildcards: Any) -> runs.Job:
@@ -59,8 +66,16 @@ class Trainings:
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
-        """Return the settings of a data set."""
-        return self.datasets[wildcards.study][wildcards.dataset]
+        """Return the settings of a data set, for the seeds of the block if there is one."""
+        block = dict(wildcards).get("block")
+        if block is None:
+            return self.datasets[wildcards.study][wildcards.dataset]
+        return self._datasets[wildcards.study, wildcards.dataset, block]
+
+    def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
+        """Return the settings of each data set of a study, once for each of its corpora."""
+        found = {(label, dataset.get("corpus")): dataset for (name, label, _), dataset in self._datasets.items() if name == study}
+        return list(found.values())
 
     def primary_group(self, wildcards: Any) -> str | None:
         """Return the group of classes in the primary measurement."""
@@ -86,6 +101,16 @@ class Trainings:
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
         """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
         return [run.to_json() for run in self._job(wildcards).runs]
+
+    def files(self, wildcards: Any, output: Any) -> dict[str, str]:
+        """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
+        named = set(named_files(self._job(wildcards).runs[0].settings).values())
+        found = {name: checksum_of(name) for name in named if Path(name).is_file()}
+        if found.keys() != named and Path(output.manifest).is_file():
+            store, identifier = RunStore("results/runs"), read_json(output.manifest, MANIFEST)["runs"][0]["id"]
+            recorded = store.record(identifier).get("files", {}) if store.state(identifier) == "finished" else {}
+            found = {name: checksum for name, checksum in recorded.items() if name in named} | found
+        return dict(sorted(found.items()))
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""

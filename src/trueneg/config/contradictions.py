@@ -7,7 +7,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, objectives, swept
+from trueneg.config.runs import candidates, corpora, datasets, objectives, of_seed, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
@@ -84,7 +84,8 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         reports: Any = texts[data.text].reports
         if reports.source != data.source:
             yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
-        yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
+        for corpus in dict.fromkeys(of_seed({"corpus": data.corpus}, seed)["corpus"] for seed in study.seed_list):
+            yield from _unknown_dataset("dataset.corpus", corpus, corpora(texts[data.text]))
         by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
         if by_text and texts[data.text].scoring.variant == "causal":
             yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; embeddings need a masked model"

@@ -34,7 +34,7 @@ from trueneg.specs.settings import (
     Sweepable,
     technical,
 )
-from trueneg.specs.sources import IMAGE_SOURCES
+from trueneg.specs.sources import IMAGE_SOURCES, WITHOUT_TEST_IMAGES
 
 Resolution = Annotated[Integer, Field(ge=4, le=1024)]
 Condition = Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]
@@ -66,6 +66,11 @@ class DatasetSettings(Settings):
     test: OpenFraction | None = Field(None, description="fraction held out for testing if there is no official test split")
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
+
+    @property
+    def resplit(self) -> bool:
+        """Whether each seed holds out other test images of the same data: true without official test images."""
+        return self.test is not None or self.source in WITHOUT_TEST_IMAGES
 
 
 class ProjectionSettings(Settings):
@@ -123,8 +128,10 @@ class EmbeddingFigure(Panels, DatasetFigure):
 class FigureSettings(Settings):
     """Optional figures; accuracy against r, training curves and monitors are always drawn."""
 
-    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (first paper, Fig. 4)")
-    label_fractions: DatasetFigure | None = Field(None, description="accuracy by label fraction (first paper, Fig. 2, right)")
+    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (Sample-Specific Debiasing, Fig. 4)")
+    label_fractions: DatasetFigure | None = Field(
+        None, description="accuracy by label fraction (Sample-Specific Debiasing, Fig. 2, right)"
+    )
 
 
 class ImageStudy(TrainedStudy):

@@ -74,7 +74,7 @@ class ScoringSettings(JobResources):
 
 
 class EtaSettings(Settings):
-    """η = a·p^k for a sentence with likelihood p, as in the first paper."""
+    """η = a·p^k for a sentence with likelihood p, as in Sample-Specific Debiasing."""
 
     language_model: str | None = Field(None, description="language model that provides the likelihoods; none: the first one")
     a: Positive = Field(0.2, description="η of a sentence with likelihood 1")

@@ -13,6 +13,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
+from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
 
@@ -165,9 +166,21 @@ def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
     return {name: dict(itertools.islice(found.items(), few)) for name, found in variants(study).items()}
 
 
+def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
+    """Return the settings of a data set for one seed, which may have a corpus of its own.
+
+    Example:
+        >>> of_seed({"source": "phantom", "corpus": "seed={seed}"}, 7)
+        {'source': 'phantom', 'corpus': 'seed=7'}
+    """
+    corpus = dataset.get("corpus")
+    return {**dataset, "corpus": corpus.replace(SEED, str(seed))} if corpus else dataset
+
+
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:
     """Return the seeds of each job by block name; the name lists the seeds, so a block that grows gets a new name."""
-    seeds, size = study.seed_list, study.training.seeds_per_job
+    seeds = study.seed_list
+    size = 1 if getattr(study.dataset, "corpus_per_seed", False) else study.training.seeds_per_job
     found = {}
     for start in range(0, len(seeds), size):
         block = seeds[start : start + size]
@@ -185,7 +198,8 @@ def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
             row_names = {"study": name, "dataset": dataset, "objective": objective}
             row_names |= {"condition": canonical(condition), "variant": canonical(values)}
             for block, seeds in blocks(study).items():
-                yield Job(name, dataset, label, block, [Run(name, dataset, label, seed, settings) for seed in seeds], row_names)
+                own = settings | {"dataset": of_seed(settings["dataset"], seeds[0])}
+                yield Job(name, dataset, label, block, [Run(name, dataset, label, seed, own) for seed in seeds], row_names)
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:

@@ -13,6 +13,7 @@ from trueneg.specs.settings import (
     Fraction,
     Integer,
     NonEmpty,
+    PathText,
     Real,
     Seed,
     Settings,
@@ -129,6 +130,9 @@ class TrainedStudy(Study):
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
     published: list[Published] = Field([], description="published tables to show next to the study's results")
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
+    protocol: PathText | None = technical(
+        None, "file, committed in git before the runs, that names the comparisons; the report shows its hash and date"
+    )
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any

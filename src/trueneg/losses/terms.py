@@ -108,8 +108,11 @@ def contrastive_terms(
     further = columns - views * samples
     if isinstance(known.class_probability, Tensor) and known.class_probability.dim() > 0:
         etas = checked_shape("class_probability", known.class_probability, (count,)).to(anchors.device)
+    row = torch.arange(size, device=anchors.device)
+    sample = row.remainder(count)
+    own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
     if estimator.needs_similarity or known.similarity is not None:
-        checked_known("negative_similarity", known.similarity)
+        checked_known("negative_similarity", known.similarity, own)
     if known.positive_similarity is not None:
         checked_known("positive_similarity", checked_shape("positive_similarity", known.positive_similarity, (size,)))
     if known.exclude is not None and known.exclude.dtype != torch.bool:
@@ -165,25 +168,31 @@ def contrastive_terms(
             details.update(logits=logits, removed=mass.removed, similarity=similarity, targets=targets)
         return each, mass.log, mass.at_bound
 
-    row = torch.arange(size, device=anchors.device)
-    sample = row.remainder(count)
-    own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
     each, log_mass, at_bound = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own)
     seen = {name: (value,) for name, value in details.items() if value is not None}
     return ContrastiveTerms(each.mean(), positive.view(size, -1), seen.pop("logits", ()), log_mass, at_bound, **seen)
 
 
-def checked_known(name: str, given: Tensor | None) -> Tensor:
-    """Return a known similarity after checking that it is there and, on a CPU, that it is a number everywhere.
+def checked_known(name: str, given: Tensor | None, own: Tensor | None = None) -> None:
+    """Check that a known similarity is there and, on a CPU, that it is a number wherever it is read.
+
+    Args:
+        name: its name, for messages.
+        given: the similarity: (A,), (A, G + H) or (A, K).
+        own: (A, V) columns, of K, of each anchor's own sample in its V views, which are not read.
 
     Raises:
         ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
     """
     if given is None:
         raise ValueError(f"{name} is missing; the estimator needs it.")
-    if given.device.type == "cpu" and given.sum().isnan() and given.isnan().any():  # the sum takes a twentieth of the time
-        raise ValueError(f"{name} contains {int(given.isnan().sum())} NaN; expected numbers.")
-    return given
+    if given.device.type != "cpu" or not given.sum().isnan():  # the sum takes a twentieth of the time
+        return
+    wrong = given.isnan()
+    if own is not None:
+        wrong.scatter_(1, own % given.shape[1], False)  # with one column per sample, all views have the same
+    if wrong.any():
+        raise ValueError(f"{name} contains NaN; expected numbers.")
 
 
 def checked_targets(given: Tensor, shape: Sequence[int]) -> Tensor:

@@ -21,6 +21,9 @@ PHANTOM = (
     "Phantom: synthetic radiographs and reports with known classes, boxes and class probabilities. "
     "These numbers do not describe patients and cannot be compared with numbers on the papers' data."
 )
+# Notes on what an interval over seeds covers.
+RESPLIT = "Each seed splits the same data anew, so intervals over seeds cover training and the split, not new data."
+NEW_DATA = "Each seed has a corpus of its own, so intervals over seeds cover the data too."
 
 
 class Gathered:
@@ -103,7 +106,21 @@ class Gathered:
     @property
     def data_notes(self) -> list[str]:
         """Notes on the study's data, printed under every figure and table."""
-        return [PHANTOM] if self.study.kind == "image-text" and self.study.dataset.source == "phantom" else []
+        data = getattr(self.study, "dataset", None)  # theory and likelihood studies have none
+        notes = {PHANTOM: getattr(data, "source", None) == "phantom", RESPLIT: getattr(data, "resplit", False)}
+        notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
+        return [note for note, applies in notes.items() if applies]
+
+    @property
+    def protocol_notes(self) -> list[str]:
+        """A sentence about the committed file that names the study's comparisons; empty if there is none."""
+        found = self.comparison.get("protocol")
+        if not found:
+            return []
+        file = f"{found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
+        if found["beforehand"]:
+            return [f"The comparisons were named beforehand in {file}."]
+        return [f"The comparisons are named in {file}, which was committed after the first of these runs."]
 
     @property
     def edge_notes(self) -> list[str]:

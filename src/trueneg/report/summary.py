@@ -18,11 +18,14 @@ from trueneg.report.published import published_numbers
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
+from trueneg.store.protocol import precedes
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows
 
 
-def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
+def summarise_study(
+    name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any, protocol: Mapping[str, str] | None = None
+) -> None:
     """Gather the results of a study's blocks of seeds and compare its objectives.
 
     Args:
@@ -31,7 +34,9 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
             numbers, if the study compares with any.
         outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
-            (parquet), ``comparison`` (JSON: selection, gate by data set, primary contrast), ``study`` (YAML, the settings).
+            (parquet), ``comparison`` (JSON: selection, gate by data set, primary contrast, protocol), ``study`` (YAML, the
+            settings).
+        protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
 
     Raises:
         UserError: if the rows lack data that the primary contrast needs.
@@ -47,6 +52,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
             at_edge(variant, candidates[name]) for name, variant in zip(selection["objective"], selection["variant"], strict=True)
         ]
         comparison = {"name": name, "selection": _records(selection), **_comparison(study, rows, selection)}
+        comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
     published = published_numbers(study, inputs.published)

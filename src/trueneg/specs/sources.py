@@ -4,4 +4,5 @@ import pkgutil
 from pathlib import Path
 
 UNLABELLED = {"stl10": 100_000}  # number of unlabelled images; other sources have none
+WITHOUT_TEST_IMAGES = ("digits",)  # sources without official test images; own images may have some
 IMAGE_SOURCES = tuple(name for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")]))

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import RunSettings, training_kind
+from trueneg.legible import counted
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.objectives.base import SHARED_MODULES
 from trueneg.store.identity import objective_modules
 from trueneg.store.run_store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-# Root modules of the code that affects a result; the fingerprint follows their imports. An estimator counts only for runs of the
-# objectives that it implements, and the registry never counts, so adding an estimator makes no earlier result stale.
+# Root modules of the code that affects a result; the fingerprint follows their imports. An estimator, soft targets and guides
+# count only for runs whose objective uses them, and the registry never counts, so adding an estimator makes no result stale.
 ESTIMATORS, REGISTRY = "trueneg.losses.estimators", "trueneg.losses.registry"
+OF_OBJECTIVES = (ESTIMATORS, REGISTRY, *SHARED_MODULES.values())
 PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
 EVALUATE = "trueneg.evaluation.evaluate"
@@ -67,7 +70,7 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
 
 def training_fingerprint(settings: RunSettings) -> str:
     """Hash the code that trains runs with these settings: training loop, models, and the objective's own modules."""
-    training = fingerprint(TRAINING[training_kind(settings)], without=(ESTIMATORS, REGISTRY))
+    training = fingerprint(TRAINING[training_kind(settings)], without=OF_OBJECTIVES)
     return _digest((training, fingerprint(objective_modules(settings), without=(REGISTRY,))))
 
 
@@ -75,7 +78,7 @@ def evaluation_fingerprint(settings: RunSettings) -> str:
     """Hash the code that evaluates runs with these settings, without code for planning, recording and comparing."""
     package = TASKS[training_kind(settings)]
     tasks = sorted(f"{package}.{path.stem}" for path in _path_of(package).parent.glob("*.py"))
-    return fingerprint((EVALUATE, *tasks), without=(*PLANNING, ESTIMATORS, REGISTRY))
+    return fingerprint((EVALUATE, *tasks), without=(*PLANNING, *OF_OBJECTIVES))
 
 
 def drawing_code(module: str) -> str:
@@ -213,5 +216,6 @@ def code_state(record: Mapping[str, Any]) -> str:
 def stale_message(store: RunStore) -> str:
     """Return a line about the finished runs that were trained with another version of the code; empty if there are none."""
     stale = sum(map(trained_by_other_code, store.records().values()))
-    message = f"{stale} runs in {store.path} were trained with another version of the code. `trueneg runs` marks them; "
-    return f"{message}`--config retrain_stale=true` trains them again.\n" if stale else ""
+    found = f"{counted(stale, 'run')} in {store.path} {'was' if stale == 1 else 'were'} trained with another version of the code."
+    remedy = "`trueneg runs` marks stale runs; `--config retrain_stale=true` trains them again."
+    return f"{found} {remedy}\n" if stale else ""

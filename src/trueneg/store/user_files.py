@@ -85,10 +85,11 @@ def of_images(dataset: Mapping[str, Any]) -> Reading:
 
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
     """Return the :class:`Reading` for the reports of each corpus of a likelihood study."""
-    return {
-        corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
-        for corpus, reports in corpora(study).items()
-    }
+    found = {}
+    for corpus, reports in corpora(study).items():
+        settings = reports.model_dump(mode="json", exclude={"seed"} if getattr(reports, "seed", 0) is None else set())
+        found[corpus] = Reading(f"{name}/text/{corpus}/reports", "reports", settings)
+    return found
 
 
 def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
@@ -197,6 +198,18 @@ class DataChanges:
         Args:
             run: the run's record.
         """
+        return self._of_data(run) or self.of_files(run)
+
+    def of_files(self, run: Mapping[str, Any]) -> str:
+        """Describe which of the features and weights of a finished run changed; empty if none did, as for :meth:`of_run`."""
+        with contextlib.chdir(self._results.parent):
+            for path, recorded in run.get("files", {}).items():
+                found = [_checksum(path, *status) for status in _status([Path(path)]).values()]
+                if any(checksum not in (recorded, UNREADABLE) for checksum in found):
+                    return f"data changed: {path} changed since the run was trained"
+        return ""
+
+    def _of_data(self, run: Mapping[str, Any]) -> str:
         dataset = run["settings"]["dataset"]
         try:
             images = training_kind(run["settings"]) == "images"

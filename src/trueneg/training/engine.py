@@ -24,6 +24,7 @@ from trueneg.io.files import atomic_write, file_checksum, write_tables, write_te
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import Training
@@ -146,6 +147,7 @@ class Block:
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
         # Computed before the first update: files edited while this process runs do not affect its result.
         fingerprint = provenance.training_fingerprint(run.settings)
+        files = {name: checksum_of(name) for name in named_files(run.settings).values() if Path(name).is_file()}
         checkpoint = Checkpoint(
             folder,
             digest=f"{identifier}-{fingerprint}",
@@ -177,6 +179,7 @@ class Block:
             "id": identifier,
             "source": {"name": self._source.name, "checksum": self._source.checksum},
             "data": self._training.data_checksum(self._source, run.settings),
+            "files": files,
             "images": len(self._subset_of(run).train),
             **provenance.environment(fingerprint),
             "device": device_name(device),

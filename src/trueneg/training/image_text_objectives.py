@@ -2,19 +2,17 @@
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.data.guide_features import features_checksum
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
+from trueneg.store.run_files import run_checksums
 from trueneg.training.guides import UNRATED, Rated
 from trueneg.training.monitors import agreement, marks_negatives
 from trueneg.training.pair_data import PairData, Pairs
@@ -211,9 +209,5 @@ def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]])
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]
     if objective.get("by") == "text":
         parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
-    parts += features_checksum(objective)
-    for section, key in (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection")):
-        file = settings[section].get(key)
-        if isinstance(file, str) and Path(file).is_file():  # not the name of released weights
-            parts.append(f"{section} {key} {file_checksum(file)}")
+    parts += [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
     return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()

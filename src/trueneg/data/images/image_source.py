@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
-from trueneg.data.guide_features import features_checksum
 from trueneg.data.mistakes import intact
+from trueneg.store.run_files import run_checksums
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,5 +72,5 @@ def read_source(path: str | Path) -> ImageSource:
 
 def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a checksum of what a run starts from: the images, and a guide's file of features."""
-    further = features_checksum(settings["objective"])
+    further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
     return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum

@@ -17,12 +17,12 @@ def prepare_phantom(settings: Mapping[str, Any], seed: int, tables: Mapping[str,
 
     Args:
         settings: ``reports`` (number of reports), ``exponent``, ``correlation``; see
-            :func:`~trueneg.data.phantom.reports.phantom_reports`.
+            :func:`~trueneg.data.phantom.reports.phantom_reports`. If it has ``seed``, this replaces the argument.
         seed: seed of all random draws.
         tables: three parquet files to write: ``reports``; ``assigned`` with the ``report``, ``index`` and ``class`` of every
             sentence; ``classes`` with the ``class``, ``probability``, ``kind`` and other properties of each class.
     """
-    made = phantom_reports(settings["reports"], seed, settings["exponent"], settings["correlation"])
+    made = phantom_reports(settings["reports"], settings.get("seed", seed), settings["exponent"], settings["correlation"])
     reports = made.reports.assign(patient=made.reports["report"], state=USED, reason="", sections="findings")[COLUMNS]
     log.info("phantom: %s reports, %s sentences", f"{len(reports):,}", f"{len(made.sentences):,}")
     assigned = made.sentences[["report", "index", "class"]]

@@ -51,7 +51,12 @@ class Removed(Selecting):
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if self.top_k is None:
             return similarity > self.threshold
-        samples = (count if isinstance(count, int) else negatives.shape[-1]) // views
+        columns = negatives.shape[-1]
+        if isinstance(count, int):
+            columns = count
+        elif count is not None and count.device.type == "cpu" and (count <= columns - views).all():  # own columns
+            columns -= views
+        samples = columns // views
         if self.top_k > samples:
             raise ValueError(f"top_k is {self.top_k}; expected at most {samples}, the number of other samples of an anchor.")
         views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(-1, (views, -1))

@@ -12,6 +12,7 @@ import pandas as pd
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.legible import counted
 from trueneg.report import catalogue
 from trueneg.report.declared import PAIRED
 from trueneg.report.figures.assumption import rho_text
@@ -41,6 +42,7 @@ class StudyPage:
         question: question that the study asks.
         answer: one-sentence answer.
         gate: verdict on whether each data set is informative, one sentence per data set.
+        protocol: sentences about the committed file that names the comparisons.
         warnings: caveats shown first, such as stale runs or too few seeds.
         marks: short badges for the conclusion and the caveats, as (kind, text); the kinds are better, worse, even, unsure, few,
             small, stale, changed and restricted.
@@ -61,6 +63,7 @@ class StudyPage:
     question: str = ""
     answer: str = ""
     gate: Sequence[str] = ()
+    protocol: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
     figures: Sequence[tuple[str, str, Path]] = ()
@@ -111,6 +114,7 @@ def study_page(folder: Path) -> StudyPage:
         glance=glance(values, gathered, page.provenance),
         measurements=measurements(values, gathered.baseline),
         baseline=gathered.baseline,
+        protocol=gathered.protocol_notes,
     )
 
 
@@ -156,9 +160,9 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {len(runs)} runs are stale: they were made with another version of the code."),
-        *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
-        (seeds < FEW_SEEDS, f"{seeds} seeds are too few to distinguish an effect from noise; use 8 or more."),
+        (stale, f"{stale} of {counted(len(runs), 'run')} stale: made with another version of the code."),
+        *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
+        (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
 

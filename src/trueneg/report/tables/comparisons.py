@@ -43,7 +43,7 @@ _COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than permuted or constant ones?"),
-    "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
+    "differences": ("Every paired difference, with its tests", "All differences but the primary contrast are exploratory."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": ("Every task, with paired differences", "Sample-Specific Debiasing's Table 1, with additional tasks and columns."),
@@ -113,7 +113,8 @@ def compared(gathered: Gathered) -> pd.DataFrame:
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, with every measurement from the study's other tables."""
-    return difference_table(compared(gathered), gathered.baseline, gathered.data_notes)
+    notes = [*gathered.protocol_notes, *gathered.data_notes]
+    return difference_table(compared(gathered), gathered.baseline, notes)
 
 
 def published(gathered: Gathered) -> Table:
@@ -152,7 +153,8 @@ def contrasts(gathered: Gathered) -> Table:
     names = (with_unit(metric_name(key), unit(key.metric, difference=True)) for key in keys)
     columns = [(head.title, name) for head, name in zip(layout.heads, names, strict=True)]
     sentences = [
-        "Differences within seeds, with their 95 % t intervals over seeds; the contrasts were specified in advance.",
+        "Differences within seeds, with their 95 % t intervals over seeds.",
+        *gathered.protocol_notes,
         "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column).",
         *comparison.notes,
     ]

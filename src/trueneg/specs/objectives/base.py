@@ -149,11 +149,21 @@ TARGETS = Annotated[HalfUniform | Attracted, Discriminator("name")] | None
 GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), or features (from a file)"
 
 
+# Modules that count only for runs whose objective sets the key.
+SHARED_MODULES = {"targets": "trueneg.losses.targets", "guide": "trueneg.training.guides"}
+
+
 class Steered(Objective):
     """Settings of every objective with an estimator: what attracts, and what is in the denominator."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
     targets: TARGETS = Field(None, description="half_uniform or fnc; null: all attraction goes to the positive")
+
+    @classmethod
+    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the modules of the objective, and those of soft targets and guides if it uses them."""
+        used = (module for key, module in SHARED_MODULES.items() if values.get(key) is not None)
+        return (*super().modules(values), *used)
 
     @model_validator(mode="after")
     def _targets_have_a_guide(self):

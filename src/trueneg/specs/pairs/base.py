@@ -8,6 +8,8 @@ from pydantic import Field
 from trueneg.specs.resources import Resources
 from trueneg.specs.settings import Boolean, Count, Integer, OpenFraction, Settings, Sweepable, technical
 
+SEED = "{seed}"  # in the name of a corpus, stands for the seed of a run
+
 
 class TextSettings(Settings):
     """Texts with sentences to score.
@@ -48,6 +50,7 @@ class PairSettings(Settings):
         boxed_splits: splits whose images may have boxes.
         greyscale: whether the images are greyscale.
         rated: whether people have rated which captions of other images also describe an image.
+        resplit: whether each seed holds out other test images of the same data.
         TEXT_TABLES: text tables to join with the images.
         RESOURCES: resources of the join, unless the configuration overrides them.
     """
@@ -59,13 +62,21 @@ class PairSettings(Settings):
     boxed_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
     greyscale: ClassVar[bool] = True
     rated: ClassVar[bool] = False
+    resplit: ClassVar[bool] = False
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
     text: str = technical(..., "likelihood study that provides the reports, their classes and their class probabilities")
-    corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
+    corpus: str | None = technical(
+        None, "corpus of that study; none: its only corpus; seed={seed}: each seed has its own, whose `reports.seed` is the same"
+    )
     images: Sweepable[Count] | None = Field(None, description="number of reports to use, starting with the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images in pixels")
+
+    @property
+    def corpus_per_seed(self) -> bool:
+        """Whether each seed trains and is tested on a corpus of its own."""
+        return SEED in (self.corpus or "")
 
 
 class SplitPairSettings(PairSettings):
@@ -73,3 +84,8 @@ class SplitPairSettings(PairSettings):
 
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
     validation: OpenFraction = Field(0.1, description="share of the patients held out for model selection")
+
+    @property
+    def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in sources with official splits
+        """Whether each seed holds out other test images of the same data: unless it has a corpus of its own."""
+        return not self.corpus_per_seed

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
-from trueneg.specs.settings import Count, Positive, Real, Sweepable
+from trueneg.specs.settings import Count, Positive, Real, Seed, Sweepable
 
 Correlation = Annotated[Real, Field(ge=-1, le=1)]
 
@@ -17,6 +17,7 @@ class PhantomReportsSettings(TextSettings):
 
     source: Literal["phantom"]
     reports: Count = Field(1500, description="number of reports to draw")
+    seed: Sweepable[Seed] | None = Field(None, description="seed of the corpus, or a list with one per corpus; none: the study's")
     exponent: Positive = Field(1.0, description="exponent of Zipf's law over the fine classes")
     correlation: Sweepable[Correlation] = Field(
         0.0, description="correlation of a class's log probability with the entropy and length of its wording; 0: independent"

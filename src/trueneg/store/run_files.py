@@ -1,0 +1,46 @@
+"""The user's files that a run reads besides its data set: a guide's features and trained weights."""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trueneg.errors import UserError
+from trueneg.io.files import file_checksum
+
+Settings = Mapping[str, Mapping[str, Any]]  # of a run, by section
+
+FEATURES = "features"
+WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
+
+
+def named_files(settings: Settings) -> dict[str, str]:
+    """Return the files, and names of released weights, that a run's settings name, by what they hold."""
+    guide: Any = settings["objective"].get("guide") or {}
+    found = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
+    named = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
+    return found | {what: name for what, name in named.items() if isinstance(name, str)}
+
+
+def run_checksums(settings: Settings) -> dict[str, str]:
+    """Return the SHA-256 of each file that a run reads, by what it holds; they are part of the run's id.
+
+    Raises:
+        UserError: if the file of features is missing.
+    """
+    named = named_files(settings)
+    if FEATURES in named and not Path(named[FEATURES]).is_file():
+        found = f"guide.path is {named[FEATURES]}; expected a .safetensors file"
+        raise UserError(f"{found}. Correct the path, or write the features there.")
+    return {what: checksum_of(name) for what, name in named.items() if Path(name).is_file()}
+
+
+def checksum_of(path: str | Path) -> str:
+    """Return the SHA-256 of a file; cached while its size and modification time stay the same."""
+    status = Path(path).stat()
+    return _checksum(str(path), status.st_size, status.st_mtime_ns)
+
+
+@functools.cache
+def _checksum(path: str, size: int, modified: int) -> str:
+    return file_checksum(path)
