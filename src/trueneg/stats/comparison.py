@@ -123,10 +123,10 @@ def paired_differences(
     found = _with_interval(found, "difference")
     distance, deviation, seeds = found["difference"].abs(), found["standard deviation"], found["seeds"]
     error, degrees = deviation.where(deviation > 0) / np.sqrt(seeds), np.maximum(seeds - 1, 1)
-    own, of_baseline = found.pop("own"), found.pop("of baseline")
-    covariance = (own**2 + of_baseline**2 - deviation**2) / 2
+    own, other = found.pop("own"), found.pop("of baseline")
+    covariance = (own**2 + other**2 - deviation**2) / 2
     found["baseline"] = baseline
-    found["correlation"] = (covariance / (own * of_baseline).where(lambda product: product > 0)).clip(-1, 1)
+    found["correlation"] = (covariance / (own * other).where(own * other > 0)).clip(-1, 1)
     found["minimum detectable"] = seeds.map(detectable_multiplier) * error
     found["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
     found["margin"] = np.nan
@@ -185,7 +185,7 @@ def detectable_multiplier(seeds: int) -> float:
 
     def excess_power(noncentrality: float) -> float:
         # The lower tail is the mirrored upper one: nct.cdf gives NaN for some lower tails near 0, nct.sf does not.
-        return sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality])) - POWER
+        return float(np.sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality]))) - POWER
 
     return float(scipy.optimize.brentq(excess_power, 0, 2 * critical))
 

@@ -50,7 +50,7 @@ def with_holm(table: pd.DataFrame) -> pd.DataFrame:
     adjust: Any = holm
     adjusted = table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)
     read = zip(table["difference"], adjusted, table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
-    return table.assign(**{"p Holm": adjusted, "outcome": [outcome(*of_row) for of_row in read]})
+    return table.assign(**{"p Holm": adjusted}).assign(outcome=[outcome(*of_row) for of_row in read])
 
 
 class Head(NamedTuple):
