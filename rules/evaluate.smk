@@ -28,7 +28,7 @@ rule evaluate:
 
 
 rule compare:
-    """Gather the rows of a study; compute the selection, the gate and the primary contrast."""
+    """Gather the rows of a study; compute the selection, the headroom and the primary contrast."""
     input:
         rows=trainings.every(rules.evaluate.output.rows),
         curves=trainings.every(rules.evaluate.output.curves),

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -312,6 +313,17 @@ def test_a_study_is_compared_with_that_of_another_page(visit, results, elsewhere
     half = stats.t.ppf(0.975, math.floor(welch.df)) * difference / welch.statistic
     got = cells[4].replace("−", "-").replace("[", "").replace("]", "").replace(",", "").split()
     assert [float(text) for text in got] == pytest.approx([difference, difference - half, difference + half], abs=6e-4)
+
+
+def test_without_variation_over_seeds_the_difference_of_two_studies_has_no_interval(visit):
+    tab = visit("page:compare")
+    apart = """([x, y]) => apart(x, y, JSON.parse(byId("page:data").textContent).t)"""
+    varied = {"mean": "80.0 ± 1.2", "value": 80.0, "half": 1.2, "seeds": 4}
+    for half in (None, 0.0):
+        equal = {"mean": "81.0 ± –", "value": 81.0, "half": half, "seeds": 4}
+        assert tab.evaluate(apart, [varied, equal]) == "+1.0"
+        assert tab.evaluate(apart, [equal, varied]) == "−1.0"
+    assert re.fullmatch(r"0\.0 \[−1\.\d, \+1\.\d\]", tab.evaluate(apart, [varied, varied]))
 
 
 def test_a_study_beside_itself_differs_in_nothing(visit):

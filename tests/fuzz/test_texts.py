@@ -124,7 +124,7 @@ def page_of(folder, text):
         text,
         question=text,
         answer=text,
-        gate=[text],
+        headroom=[text],
         warnings=[text],
         config=text,
         selection=from_frame(pd.DataFrame({"objective": [text], "chosen": [text], "candidates": [3]})),

@@ -10,10 +10,10 @@ from tests.projects import ROOT
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.report.answers import answer, verdict
+from trueneg.report.answers import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
-from trueneg.stats.comparison import gate, primary_contrast, select, selected
+from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
@@ -196,12 +196,12 @@ def write(folder, given, datasets=("phantom",), **options):
     candidates = {name: list(found.values()) for name, found in runs.candidates(of).items()}
     selection = select(measured, candidates, MEASURED)
     chosen = selected(measured, selection)
-    gates = gate(chosen, "CL", "Oracle", 0.5, MEASURED)
-    gates["verdict"] = [verdict(row, "AUC", "CL", "Oracle") for _, row in gates.iterrows()]
-    found = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], expected=0.07, gate=gates)
+    labels = headroom(chosen, "CL", "Oracle", 0.5, MEASURED)
+    labels["sentence"] = [headroom_sentence(row, "AUC", "CL", "Oracle") for _, row in labels.iterrows()]
+    found = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], of.primary.margin)
     found["answer"] = answer(found, "DCL-LM", "CL", 0.07)
     comparison = {"name": "small", "selection": json.loads(selection.to_json(orient="records")), "seeds": len(of.seed_list)}
-    comparison |= {"gate": json.loads(gates.to_json(orient="records")), "primary": json.loads(found.to_json())}
+    comparison |= {"headroom": json.loads(labels.to_json(orient="records")), "primary": json.loads(found.to_json())}
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))
     (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))

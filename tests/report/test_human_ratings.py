@@ -190,17 +190,17 @@ def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(
     assert {"weighted AUC", "difference", "low"} <= set(table.values)
 
 
-def test_where_the_gate_failed_nothing_is_marked(study, tmp_path):
+def test_without_headroom_the_ratings_are_labelled_and_marked_as_always(study, tmp_path):
     folder = shutil.copytree(study[0], tmp_path / "artefacts")
     path, tables = folder / "comparison.json", []
     comparison = json.loads(path.read_text())
-    for passed in (True, False):
-        gates = [gate | {"passed": passed} for gate in comparison["gate"]]
-        path.write_text(json.dumps(comparison | {"gate": gates}))
+    for label in ("clear headroom", "no clear headroom"):
+        labels = [one | {"label": label} for one in comparison["headroom"]]
+        path.write_text(json.dumps(comparison | {"headroom": labels}))
         tables.append(catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
     starred = [sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in tables]
-    assert starred[0] > starred[1] == 0
-    assert all(group.title.endswith("(uninformative at this size)") for group in tables[1].groups)
+    assert starred[0] == starred[1] > 0
+    assert all(group.title.endswith("(no clear headroom)") for group in tables[1].groups)
 
 
 def test_only_studies_with_ratings_have_figures_of_ratings(study):

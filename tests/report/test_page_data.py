@@ -183,12 +183,13 @@ def test_marks_and_warnings_tell_what_must_be_known_first(page, tmp_path):
     add_study(tmp_path)
     path = tmp_path / "phantom" / "artefacts" / "comparison.json"
     comparison = json.loads(path.read_text()) | {"seeds": 3}
-    comparison["primary"]["conclusion"] = "uninformative"
-    comparison["gate"][0]["passed"] = False
+    comparison["primary"]["outcome"] = "better by less than the margin"
+    comparison["headroom"][0]["label"] = "no clear headroom"
     path.write_text(json.dumps(comparison))
     page = study_page(path.parent)
     marks = dict(page.marks)
-    assert marks["unsure"] == "uninformative"
+    assert marks["better"] == "better by less than the margin"
+    assert marks["headroom"] == "no clear headroom: phantom"
     assert marks["few"] == "too few seeds: 3"
     assert any(warning.startswith("3 seeds") for warning in page.warnings)
 

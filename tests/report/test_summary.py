@@ -1,4 +1,4 @@
-"""A study's blocks become its comparison: selection, gate, chance, printed numbers and the answer."""
+"""A study's blocks become its comparison: selection, headroom, chance, printed numbers and the answer."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
         tmp_path / "found", settings, rows, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
     )
     expected = json.loads((tmp_path / "expected" / "comparison.json").read_text())
-    for key in ("primary", "gate", "seeds"):
+    for key in ("primary", "headroom", "seeds"):
         assert comparison[key] == expected[key]
     assert comparison["protocol"] == PROTOCOL | {"beforehand": True}
     assert [{key: value for key, value in one.items() if key != "at edge"} for one in comparison["selection"]] == expected[
@@ -84,7 +84,7 @@ def test_a_recall_is_compared_with_the_chance_that_was_measured_and_a_sweep_answ
     chance = rows[(rows["metric"] == "R") & (rows["k"] == 10)].assign(metric="chance", value=0.07)
     curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
     comparison, published = summarised(tmp_path / "found", settings, pd.concat([rows, chance]), curves)
-    assert [gate["chance"] for gate in comparison["gate"]] == [pytest.approx(0.07)]
+    assert [one["chance"] for one in comparison["headroom"]] == [pytest.approx(0.07)]
     chosen = next(one["variant"] for one in comparison["selection"] if one["objective"] == "DCL")
     assert variant_name("DCL", chosen) in comparison["primary"]["answer"]
     assert Measurement.of(comparison["primary"]) == Measurement(**recall)
@@ -97,9 +97,9 @@ def test_images_are_compared_with_one_over_their_classes(tmp_path):
     chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(metric="chance", labels=None, value=0.1)
     both = to_table(pd.concat([rows, to_table(chance)]))
     comparison, published = summarised(tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4))
-    (gate,) = comparison["gate"]
-    assert gate["chance"] == pytest.approx(0.1)
-    assert gate["above chance"]
+    (labelled,) = comparison["headroom"]
+    assert labelled["chance"] == pytest.approx(0.1)
+    assert labelled["above chance"]
     assert comparison["primary"]["runs"].split() == [synthetic.run_id("digits", "DCL-true", seed) for seed in range(4)]
     assert published.empty
     primary = settings["primary"] | {"task": "linear probe", "fraction": 0.3}

@@ -14,7 +14,7 @@ from trueneg.report.layouts import Comparison, Layout
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import Head, compare, difference_table, published_table, side_by_side
 from trueneg.report.tables.comparisons import GROUPS
-from trueneg.stats.comparison import gate, holm
+from trueneg.stats.comparison import headroom, holm
 from trueneg.stats.measurement import Measurement, by_measurement
 from trueneg.store.rows import to_table, typed
 
@@ -23,7 +23,7 @@ PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
 MEASURED = [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS]
 VALUES = compare(ROWS, "CL", MEASURED)
-PASSED = pd.DataFrame({"dataset": [], "passed": [], "verdict": []})
+CLEAR = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
 
 
 def column(rows, dataset, group, objective):
@@ -42,11 +42,11 @@ def rows_of(values):
     )
 
 
-def table_of(rows, measured, oracle=None, gate=PASSED):
+def table_of(rows, measured, oracle=None, labels=CLEAR, margins=None):
     """The table of accuracies, with CL as the baseline."""
     groups = {evaluation_name(one): [other for other in measured if other[:4] == one[:4]] for one in measured}
     layout = Layout([Head(group_name(one), "accuracy", "accuracy") for one in measured if one[:4] == measured[0][:4]], groups)
-    return side_by_side(compare(rows, "CL", measured), layout, Comparison(rows, "CL", oracle, gate))
+    return side_by_side(compare(rows, "CL", measured, margins), layout, Comparison(rows, "CL", oracle, labels))
 
 
 def bold_of(values, **arguments):
@@ -96,6 +96,8 @@ def test_a_star_needs_an_adjusted_p_below_5_percent():
 
 FAR = [0.90, 0.91, 0.92, 0.90, 0.91, 0.92]
 LOW = [0.50, 0.52, 0.51, 0.51, 0.50, 0.52]
+NEAR = [0.51, 0.51, 0.51, 0.51, 0.51, 0.51]  # LOW on average
+ABOVE = [0.511, 0.53, 0.519, 0.52, 0.512, 0.53]  # one point above LOW
 
 
 def test_bold_is_for_the_clearly_best_alone():
@@ -114,24 +116,52 @@ def test_the_oracle_is_not_a_method_and_is_never_bold():
     assert bold_of(values, oracle="Oracle") == ["a"]
 
 
-def test_where_the_gate_failed_nothing_is_marked():
-    values = {"CL": LOW, "a": FAR, "Oracle": LOW}
-    failed = gate(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(verdict="no gain")
-    assert bold_of(values, oracle="Oracle", gate=failed) == []
-    table = table_of(rows_of(values), [KNN], oracle="Oracle", gate=failed)
-    assert "uninformative at this size" in table.groups[0].title
-    assert not any("*" in cell.text for _, cells in table.groups[0].lines for cell in cells)
+def test_without_headroom_results_are_labelled_and_marked_as_always():
+    values = {
+        "CL": LOW,
+        "a": FAR,
+        "Oracle": NEAR,
+    }
+    found = headroom(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(sentence="little to gain")
+    table = table_of(rows_of(values), [KNN], oracle="Oracle", labels=found)
+    assert "no clear headroom" in table.groups[0].title
+    assert table.notes[-1] == "d: little to gain."
+    plain = table_of(rows_of(values), [KNN], oracle="Oracle")
+    assert table.groups[0].lines == plain.groups[0].lines
+    mean, difference = dict(table.groups[0].lines)["a"]
+    assert mean.bold
+    assert "*" in difference.text
 
 
-def test_the_table_of_differences_lists_the_smallest_detectable_difference():
+def test_marks_tell_the_outcomes_apart():
+    values = {"CL": LOW, "a": FAR, "b": NEAR, "c": ABOVE}
+    table = table_of(rows_of(values), [KNN], margins={KNN: 0.03})
+    marks = {name: re.sub("[^*≈]", "", cells[1].text) for name, cells in table.groups[0].lines}
+    assert marks == {"CL": "", "a": "*", "b": "≈", "c": "*≈"}
+    outcomes = table.values.set_index("objective")["outcome"].dropna().to_dict()
+    assert outcomes == {"a": "better", "b": "equivalent", "c": "better by less than the margin"}
+    assert r"$\approx$" in to_latex(table)
+    assert not any("≈" in note for note in table_of(rows_of(values), [KNN]).notes)
+
+
+def test_equal_differences_in_all_seeds_are_shown_as_dashes():
+    values = compare(rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01})
+    (group,) = difference_table(values, "CL").groups
+    cells = [cell.text for cell in dict(group.lines)["a"]]
+    assert cells == ["6", "+20.0 [–, –]", "0.0", "–", "1.00", "–", "–", "0.031", "–", "undecided"]
+
+
+def test_the_table_of_differences_lists_spread_tests_and_outcome():
     table = difference_table(VALUES, "CL")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
     difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(ROWS, "fraction=0.1", None, "CL")
     cells = [cell.text for cell in dict(group.lines)["Oracle"]]
     assert cells[0] == "6"
     assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
-    assert float(cells[3]) == pytest.approx(280 * difference.std(ddof=1) / 6**0.5, abs=0.051)
-    assert float(cells[6]) == pytest.approx(stats.wilcoxon(difference, method="exact").pvalue, abs=0.0005)
+    assert float(cells[3]) == pytest.approx(351 * difference.std(ddof=1) / 6**0.5, abs=0.051)
+    assert len(cells) == len(table.columns) == 9  # none on equivalence, as nothing has a margin
+    assert cells[8] == ("better" if float(cells[6].strip("< ")) < 0.05 else "undecided")
+    assert float(cells[7]) == pytest.approx(stats.wilcoxon(difference, method="exact").pvalue, abs=0.0005)
     assert "CL" not in dict(group.lines)
 
 

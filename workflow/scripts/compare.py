@@ -1,4 +1,4 @@
-"""Gather the rows of a study; compute the selection, the gate and the primary contrast."""
+"""Gather the rows of a study; compute the selection, the headroom and the primary contrast."""
 
 from trueneg.compute.jobs import job
 from trueneg.report.summary import summarise_study

@@ -41,7 +41,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         runs             records of the runs behind it; ``state`` is ``finished`` or starts with ``stale``
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
-        comparison       gate and primary contrast; only for results of a study that trains
+        comparison       headroom and primary contrast; only for results of a study that trains
         time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
         ===============  ======================================================================================
 
@@ -179,7 +179,7 @@ def as_text(found: Mapping[str, Any]) -> str:
         return f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}"
 
     took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
-    gates = [f"gate in {gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]] if comparison else []
+    labels = [f"{one['dataset']}: {one['sentence']}" for one in comparison["headroom"]] if comparison else []
     entries: dict[str, Iterable[str]] = {
         "study": [": ".join(filter(None, (found["study"], found.get("title"))))],
         "written": [found["written"]],
@@ -194,7 +194,7 @@ def as_text(found: Mapping[str, Any]) -> str:
         "libraries": (", ".join(f"{name} {version}" for name, version in one["versions"].items()) for one in made),
         "evaluated": map(code, evaluated),
         "time": [took] if made else [],
-        "answer": [*gates, comparison["primary"]["answer"]] if comparison else [],
+        "answer": [*labels, comparison["primary"]["answer"]] if comparison else [],
         "settings that differ from the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
         "models": (f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models),
         "runs": (

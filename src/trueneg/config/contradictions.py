@@ -150,7 +150,7 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
 
 
 def _has_chance(measured: Measurement, task: Task) -> bool:
-    """Return whether the gate can compare a measurement with chance."""
+    """Return whether the baseline can be compared with chance."""
     return bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
 
 

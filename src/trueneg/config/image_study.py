@@ -109,7 +109,7 @@ class ImageContrast(PrimaryContrast):
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str | None = Field(
         None,
-        description="gate: objective that must beat the baseline; required unless dataset.unlabelled is set",
+        description="objective whose gain over the baseline is the headroom; required unless dataset.unlabelled is set",
     )
 
 

@@ -14,6 +14,7 @@ from trueneg.specs.settings import (
     Integer,
     NonEmpty,
     PathText,
+    Positive,
     Real,
     Seed,
     Settings,
@@ -93,8 +94,11 @@ class PrimaryContrast(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
-    oracle: str | None = Field(None, description="gate: objective that must beat the baseline; none: chance is the only gate")
-    published: Real | None = Field(None, description="published difference, to compare with the minimum detectable difference")
+    oracle: str | None = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")
+    margin: Positive | None = Field(
+        None, description="equivalence margin in the metric's own unit, such as 0.005 for accuracy; none: no equivalence test"
+    )
+    published: Real | None = Field(None, description="published difference, shown beside the minimum detectable difference")
 
 
 class Published(Settings):

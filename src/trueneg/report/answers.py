@@ -1,66 +1,69 @@
-"""Sentences for the gate's verdict and for the answer to a study's question."""
+"""Sentences for the headroom of a data set and for the answer to a study's question."""
 
 from typing import Any
 
+import pandas as pd
+
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import amount, evaluation_name, interval, metric_name, with_interval
+from trueneg.stats.comparison import NOT_ABOVE_CHANCE
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval
 
 
-def verdict(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
-    """State whether a data set is informative.
+def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
+    """State the headroom of a data set for corrections of false negatives.
 
     Args:
-        row: row from :func:`trueneg.stats.comparison.gate`.
+        row: row from :func:`trueneg.stats.comparison.headroom`.
         metric: name of the measured metric.
         baseline: display name of the uncorrected objective.
-        oracle: display name of the objective that uses the labels, if there is one.
+        oracle: display name of the objective that knows the false negatives, if there is one.
     """
-    failed, seeds = "uninformative at this size", seed_count([row["seeds"]])
+    seeds = seed_count([row["seeds"]])
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
-        return f"{failed}: {share} {seeds}, but at least 2 are needed"
+        return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
     reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
+    level = f"{reached}, chance is {amount(row['chance'], metric)} ({LEVEL} intervals, {seeds})"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
-    chance, counted = amount(row["chance"], metric), f"({LEVEL} intervals, {seeds})"
-    if row["passed"] and oracle is None:
-        unknown = "the false negatives are not known here, so the possible gain is not measured"
-        return f"above chance: {reached}, chance is {chance}; {unknown} {counted}"
-    if row["passed"]:
-        return f"informative: {reached}, chance is {chance}, and {oracle} gains {gain} {counted}"
-    reasons = []
-    if not row["above chance"]:
-        reasons.append(f"{reached}, not clearly better than chance ({chance})")
-    if not row["oracle wins"]:
-        reasons.append(f"{oracle} − {baseline} is {gain}, not clearly a gain")
-    return f"{failed}: {' and '.join(reasons)} {counted}"
+    of_oracle = "no oracle knows the false negatives" if oracle is None else f"{oracle} − {baseline} is {gain}"
+    if row["label"] == NOT_ABOVE_CHANCE:
+        return f"{baseline} is {row['label']}, so the comparison tells little: {of_oracle}; {level}"
+    return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
 
 
-def answer(row: Any, treatment: str, baseline: str, expected: float | None = None) -> str:
+def answer(row: Any, treatment: str, baseline: str, published: float | None = None) -> str:
     """State the answer to a study's question.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.primary_contrast`.
         treatment: display name of the objective under test.
         baseline: display name of the objective that it is compared with.
-        expected: expected difference, as in :func:`trueneg.stats.comparison.primary_contrast`.
+        published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
     """
     metric, measured, seeds = row["metric"], Measurement.of(row), seed_count([row["seeds"]])
     what = f"{metric_name(measured)}, {evaluation_name(measured)}; {row['dataset']}"
+
+    def size(difference: float) -> str:
+        return amount(abs(difference), metric, difference=True)
+
+    undecided = f"It is undecided whether {treatment} differs from {baseline}"
     if row["seeds"] < 2:
-        return f"Cannot tell whether {treatment} differs from {baseline}: they share {seeds}, but at least 2 are needed ({what})."
-    within = f"{LEVEL} paired interval {interval(row['low'], row['high'], metric)}"
-    numbers = f"{amount(row['difference'], metric, signed=True, difference=True)}, {within}, {seeds}"
-    power = f"the minimum detectable difference is {amount(row['smallest detectable'], metric, difference=True)}"
-    match row["conclusion"]:
-        case "uninformative":
-            return f"Uninformative at this size, so {treatment} and {baseline} are not ranked: {numbers} ({what})."
-        case "better" | "worse":
-            return f"{treatment} is {row['conclusion']} than {baseline}: {numbers} ({what})."
-        case "cannot tell" if expected is not None:
-            power += f", the expected difference is {amount(abs(expected), metric, difference=True)}"
-            return f"Cannot tell whether {treatment} differs from {baseline}: {numbers}; {power} ({what})."
-        case _:
-            return f"No difference seen between {treatment} and {baseline}: {numbers}; {power} ({what})."
+        return f"{undecided}: they share {seeds}, but at least 2 are needed ({what})."
+    gain = amount(row["difference"], metric, signed=True, difference=True)
+    if pd.isna(row["p"]):
+        return f"{undecided}: {gain} in each of {seeds}, without variation to judge it by ({what})."
+    numbers = f"{gain}, {LEVEL} paired interval {interval(row['low'], row['high'], metric)}, {seeds}"
+    match row["outcome"].split(" ")[0]:
+        case "equivalent":
+            return f"{treatment} and {baseline} are equivalent within {size(row['margin'])}: {numbers} ({what})."
+        case "undecided":
+            power = f"a difference of {size(row['minimum detectable'])} would have been detected with a power of 80 %"
+            if published is not None:
+                power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
+            return f"{undecided}: {numbers}; {power} ({what})."
+        case ranked:
+            within = f", by less than the margin of {size(row['margin'])}" if row["outcome"] != ranked else ""
+            return f"{treatment} is {ranked} than {baseline}{within}: {numbers} ({what})."

@@ -55,7 +55,7 @@ class Gathered:
 
     @functools.cached_property
     def comparison(self) -> Mapping[str, Any]:
-        """The gates, the primary contrast and the selection."""
+        """The headroom of each data set, the primary contrast and the selection."""
         return records.read_json(self.folder / "comparison.json", records.COMPARISON)
 
     @functools.cached_property
@@ -79,9 +79,9 @@ class Gathered:
         return pd.DataFrame(self.comparison["selection"])
 
     @property
-    def gate(self) -> pd.DataFrame:
-        """One row per data set with its gate, which states whether the data set is informative."""
-        return pd.DataFrame(self.comparison["gate"])
+    def headroom(self) -> pd.DataFrame:
+        """One row per data set with the label of its headroom and a sentence about it."""
+        return pd.DataFrame(self.comparison["headroom"])
 
     @property
     def dataset(self) -> str:
@@ -97,6 +97,12 @@ class Gathered:
     def primary(self) -> Measurement:
         """The measurement of the primary contrast."""
         return self.study.primary.measurement
+
+    @property
+    def margins(self) -> dict[Measurement, float]:
+        """The equivalence margin of the primary measurement; empty if the study has none."""
+        margin = self.study.primary.margin
+        return {} if margin is None else {self.primary: margin}
 
     def chosen(self, objective: str) -> str:
         """Return the selected variant of an objective on the primary contrast's data set."""

@@ -35,14 +35,16 @@ class Comparison(NamedTuple):
         rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
         baseline: objective that is subtracted.
         oracle: objective that uses the ground truth, if there is one.
-        gate: one row per data set, which states whether it is informative.
+        headroom: one row per data set with the label of its headroom and a sentence about it.
+        margins: equivalence margin of the primary measurement, if the study has one.
         notes: sentences under every table.
     """
 
     rows: pd.DataFrame
     baseline: str
     oracle: str | None
-    gate: pd.DataFrame
+    headroom: pd.DataFrame
+    margins: Mapping[Measurement, float] = {}
     notes: Sequence[str] = ()
 
 
@@ -51,7 +53,7 @@ def comparison_of(gathered: Gathered) -> Comparison:
     # Use the test split only: some classes of the validation split may not be measurable on any seed's test split.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
     notes = [*gathered.edge_notes, *gathered.data_notes]
-    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, notes)
+    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.headroom, gathered.margins, notes)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:

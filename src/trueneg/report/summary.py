@@ -12,11 +12,12 @@ from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.answers import answer, verdict
+from trueneg.report.answers import answer, headroom_sentence
 from trueneg.report.labels import variant_name
+from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.tasks import measured_by
-from trueneg.stats.comparison import gate, primary_contrast, select, selected
+from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.protocol import precedes
 from trueneg.store.records import RUN, read_json, read_rows
@@ -34,7 +35,7 @@ def summarise_study(
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
             numbers, if the study compares with any.
         outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
-            (parquet), ``comparison`` (JSON: selection, gate by data set, primary contrast, protocol), ``study`` (YAML, the
+            (parquet), ``comparison`` (JSON: selection, headroom by data set, primary contrast, protocol), ``study`` (YAML, the
             settings).
         protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
 
@@ -47,7 +48,8 @@ def summarise_study(
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
     candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
     try:
-        selection = select(rows, candidates, study.primary.measurement)
+        measured = study.primary.measurement
+        selection = select(rows, candidates, measured, higher_is_better(measured.metric))
         selection["at edge"] = [
             at_edge(variant, candidates[name]) for name, variant in zip(selection["objective"], selection["variant"], strict=True)
         ]
@@ -94,8 +96,9 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
-    """Compute the gate and the primary contrast on the test split, with the selected variant of each objective."""
-    primary, measured, gates = study.primary, study.primary.measurement, []
+    """Compute the headroom and the primary contrast on the test split, with the selected variant of each objective."""
+    primary, measured, parts = study.primary, study.primary.measurement, []
+    upwards = higher_is_better(measured.metric)
     dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
     shown = {
         (label, objective): variant_name(objective, variant)
@@ -103,16 +106,15 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     }
     for label in study_runs.datasets(study):
         of_dataset = rows[rows["dataset"] == label]
-        found = gate(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured)
-        sentence = verdict(found.iloc[0], measured.metric, shown[label, primary.baseline], shown.get((label, primary.oracle)))
-        gates.append(found.assign(verdict=sentence))
-    gated = pd.concat(gates, ignore_index=True)
-    contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.published, gated)
+        found = headroom(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured, upwards)
+        names = shown[label, primary.baseline], shown.get((label, primary.oracle))
+        parts.append(found.assign(sentence=headroom_sentence(found.iloc[0], measured.metric, *names)))
+    contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
     treatment, baseline = shown[dataset, primary.treatment], shown[dataset, primary.baseline]
     contrast["answer"] = answer(contrast, treatment, baseline, primary.published)
     return {
         "seeds": len(study.seed_list),
-        "gate": _records(gated),
+        "headroom": _records(pd.concat(parts, ignore_index=True)),
         "primary": json.loads(contrast.to_json()),
     }
 

@@ -1,10 +1,11 @@
-"""Paired differences over seeds, selection on the validation split, and the gate that tells whether a study is informative.
+"""Paired differences over seeds, their outcomes, selection on the validation split, and the headroom of a study.
 
 All objectives with the same seed share the subset, split, initial weights, batch order and augmentation draws, so they are
 compared by their differences within each seed. All functions take tidy rows with the columns :data:`COLUMNS`, one measured value
 per row; intervals are over seeds, not over test images.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,14 +20,19 @@ from trueneg.stats.measurement import Measurement, with_value
 KEYS = ["study", "dataset", "split", *MEASURED]
 COLUMNS = [*KEYS, "objective", "variant", "seed", "run", "value"]
 
-GATE = [
+HEADROOM = [
     *("study", "dataset", "seeds", "baseline mean", "baseline low", "baseline high"),
-    *("chance", "difference", "low", "high", "above chance", "oracle wins", "passed"),
+    *("chance", "difference", "low", "high", "above chance", "label"),
 ]
+# Labels of a data set's headroom.
+CLEAR, UNCLEAR, UNKNOWN = "clear headroom", "no clear headroom", "unknown headroom"
+NOT_ABOVE_CHANCE = "not clearly above chance"
 
 CONFIDENCE = 0.95  # level of all intervals
-# Detectable difference in standard errors: 80 % power in a two-sided test at 5 %, z(0.975) + z(0.8).
-DETECTABLE = 2.8
+SIGNIFICANT = 0.05  # level of all tests
+POWER = 0.8  # of the minimum detectable difference
+# A standard deviation below this share of the largest value is rounding: metrics are computed in single precision.
+ROUNDING = 1e-6
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
@@ -37,38 +43,53 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of seeds), ``mean``, ``standard
-        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. With one seed, the interval and the standard
-        deviation are NaN.
+        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is NaN with one seed (the
+        standard deviation too), and if the values of all seeds are equal up to rounding (the standard deviation is then 0).
 
     Raises:
         ValueError: if a value is not finite, or a measurement appears twice.
     """
+    rows = _checked(rows)
     found = _over_seeds(
-        _checked(rows),
+        rows.assign(size=rows["value"].abs()),
         {"seeds": ("value", "count"), "mean": ("value", "mean"), "standard deviation": ("value", "std"), "runs": ("run", _ids)},
+        ["standard deviation"],
     )
     return _with_interval(found, "mean")
 
 
-def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[str] | None = None) -> pd.DataFrame:
+def paired_differences(
+    rows: pd.DataFrame,
+    baseline: str,
+    objectives: Sequence[str] | None = None,
+    margins: Mapping[Measurement, float] | None = None,
+) -> pd.DataFrame:
     r"""Compare objectives with the baseline within each seed: mean difference, paired 95 % t interval and tests.
 
     .. math::
-        \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad \text{smallest detectable} = 2.8 \frac{s_d}{\sqrt n}
+        \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad
+        p = 2\,P\Bigl(T_{n-1} > \frac{|\bar d|\sqrt n}{s_d}\Bigr), \qquad
+        p_\text{equivalence} = P\Bigl(T_{n-1} > \frac{(m - |\bar d|)\sqrt n}{s_d}\Bigr)
 
-    A two-sided test at 5 % detects the smallest detectable difference with a power of 80 %. This uses the normal
-    approximation, which is too optimistic below about ten seeds.
+    The equivalence test consists of two one-sided tests against the margins −m and m (Schuirmann, 1987); its p value is the
+    larger of theirs.
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the objective to subtract.
         objectives: objectives to compare; default: all except the baseline, in order of appearance.
+        margins: equivalence margin m of measurements, in the metric's own unit; others are not tested for equivalence.
 
     Returns:
         One row per :data:`KEYS` and objective with ``seeds`` (the number of seeds both have; others are ignored), ``mean``,
         ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and
-        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``smallest detectable`` and ``p``
-        (two-sided paired t test). With fewer than two seeds, the interval, the standard deviation and ``p`` are NaN.
+        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``correlation`` (Pearson's, of the two
+        objectives' values over seeds), ``minimum detectable`` (see :func:`detectable_multiplier`), ``p`` (two-sided paired t
+        test), ``margin`` and ``p equivalence``.
+
+        With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds are equal up to rounding, it is
+        0. Both leave no interval, no t test and no minimum detectable difference (NaN). The correlation is NaN where either
+        objective has the same value in all seeds.
 
     Raises:
         ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
@@ -82,6 +103,7 @@ def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[s
     pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
     pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
     pairs["difference"] = pairs["value"] - pairs["value of baseline"]
+    pairs["size"] = np.maximum(pairs["value"].abs(), pairs["value of baseline"].abs())
     found = _over_seeds(
         pairs,
         {
@@ -90,25 +112,40 @@ def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[s
             "baseline mean": ("value of baseline", "mean"),
             "difference": ("difference", "mean"),
             "standard deviation": ("difference", "std"),
+            "own": ("value", "std"),
+            "of baseline": ("value of baseline", "std"),
             "p signed-rank": ("difference", signed_rank_p),
             "runs": ("run", _ids),
             "baseline runs": ("run of baseline", _ids),
         },
+        ["standard deviation", "own", "of baseline"],
     )
-    difference, deviation, seeds = found["difference"], found["standard deviation"], found["seeds"]
     found = _with_interval(found, "difference")
+    distance, deviation, seeds = found["difference"].abs(), found["standard deviation"], found["seeds"]
+    error, degrees = deviation.where(deviation > 0) / np.sqrt(seeds), np.maximum(seeds - 1, 1)
+    own, other = found.pop("own"), found.pop("of baseline")
+    covariance = (own**2 + other**2 - deviation**2) / 2
     found["baseline"] = baseline
-    found["smallest detectable"] = DETECTABLE * deviation / np.sqrt(seeds)
-    found["p"] = _paired_t(difference, deviation, seeds)
+    found["correlation"] = (covariance / (own * other).where(own * other > 0)).clip(-1, 1)
+    found["minimum detectable"] = seeds.map(detectable_multiplier) * error
+    found["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
+    found["margin"] = np.nan
+    for measured, margin in (margins or {}).items():
+        found.loc[measured.rows_of(found).index, "margin"] = margin
+    found["p equivalence"] = scipy.stats.t.sf((found["margin"] - distance) / error, degrees)
     return found
 
 
-def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    return rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False).agg(**columns).reset_index()
+def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]) -> pd.DataFrame:
+    """Aggregate over seeds; standard deviations that are only rounding, judged by the column ``size``, become 0."""
+    by_objective = rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
+    found = by_objective.agg(**columns, largest=("size", "max")).reset_index()
+    rounding = ROUNDING * found.pop("largest")
+    return found.assign(**{name: found[name].mask(found[name] <= rounding, 0.0) for name in deviations})
 
 
 def _ids(runs: pd.Series) -> str:
-    return " ".join(runs.dropna())
+    return " ".join(run for run in runs if pd.notna(run))
 
 
 def _with_interval(found: pd.DataFrame, center: str) -> pd.DataFrame:
@@ -117,14 +154,40 @@ def _with_interval(found: pd.DataFrame, center: str) -> pd.DataFrame:
 
 
 def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
-    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two seeds.
+    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two seeds or if s is 0.
 
     Args:
         deviation: standard deviation over seeds, with n − 1 in the denominator.
         seeds: n, the number of seeds.
     """
     quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
-    return (quantile * deviation / np.sqrt(seeds)).where(seeds > 1)
+    return (quantile * deviation / np.sqrt(seeds)).where((seeds > 1) & (deviation > 0))
+
+
+@functools.cache
+def detectable_multiplier(seeds: int) -> float:
+    r"""Return the minimum detectable difference in units of :math:`s_d / \sqrt n`.
+
+    At this true difference :math:`\delta`, the two-sided paired t test at 5 % rejects with a power of 80 %: the test statistic
+    follows the noncentral t distribution with n − 1 degrees of freedom and noncentrality :math:`\delta \sqrt n / \sigma`.
+
+    Args:
+        seeds: n, the number of pairs; below two, the result is NaN.
+
+    Example:
+        >>> [round(detectable_multiplier(seeds), 2) for seeds in (5, 6, 8)]
+        [3.76, 3.51, 3.27]
+    """
+    if seeds < 2:
+        return float("nan")
+    degrees = seeds - 1
+    critical = scipy.stats.t.isf(SIGNIFICANT / 2, degrees)
+
+    def excess_power(noncentrality: float) -> float:
+        # The lower tail is the mirrored upper one: nct.cdf gives NaN for some lower tails near 0, nct.sf does not.
+        return float(np.sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality]))) - POWER
+
+    return float(scipy.optimize.brentq(excess_power, 0, 2 * critical))
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
@@ -180,13 +243,41 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return adjusted
 
 
-def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement) -> pd.DataFrame:
+def outcome(difference: float, p: float, p_equivalence: float = float("nan"), higher_is_better: bool = True) -> str:
+    """Name the outcome of a comparison at the 5 % level.
+
+    * ``"better"`` or ``"worse"``: the two-sided test rejects a difference of zero. ``" by less than the margin"`` follows if the
+      equivalence test rejects as well.
+    * ``"equivalent"``: only the equivalence test rejects, that is, both of its one-sided tests.
+    * ``"undecided"``: neither rejects, or there is no test, as with one seed or equal differences in all seeds.
+
+    Args:
+        difference: objective − baseline; only its sign is read.
+        p: p value of the two-sided test, adjusted by :func:`holm` if the comparison is one of several.
+        p_equivalence: p value of the equivalence test; NaN without a margin.
+        higher_is_better: whether larger values of the metric are better.
+
+    Example:
+        >>> outcome(0.02, 0.001), outcome(0.001, 0.4, 0.01), outcome(-4.0, 0.03, 0.01, higher_is_better=False)
+        ('better', 'equivalent', 'better by less than the margin')
+    """
+    is_within = p_equivalence < SIGNIFICANT
+    if p < SIGNIFICANT:
+        ranked = "better" if (difference > 0) == higher_is_better else "worse"
+        return f"{ranked} by less than the margin" if is_within else ranked
+    return "equivalent" if is_within else "undecided"
+
+
+def select(
+    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, higher_is_better: bool = True
+) -> pd.DataFrame:
     """Choose the best variant of each objective by its mean on the validation split; for a single variant, no value is read.
 
     Args:
         rows: tidy rows; for objectives with several variants, only the values whose split is ``"validation"`` are read.
         candidates: variants to choose from, by objective; ties go to the first.
-        measured: measurement to select by; the variant with the largest mean wins.
+        measured: measurement to select by; the variant with the best mean wins.
+        higher_is_better: whether larger values of the metric are better.
 
     Returns:
         One row per (study, dataset, objective) with ``variant`` (the selected variant), ``candidates`` (number of variants
@@ -216,7 +307,8 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
                     f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common; "
                     "expected at least one. Finish their runs."
                 )
-            best = complete.mean().idxmax()  # ties go to the first
+            ranked = complete.mean()
+            best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
             found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
     return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
 
@@ -231,20 +323,31 @@ def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
     return table.merge(selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"])
 
 
-def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement) -> pd.DataFrame:
-    """Check that a study is informative on the test split: baseline above chance, label oracle above the baseline.
+def headroom(
+    rows: pd.DataFrame,
+    baseline: str,
+    oracle: str | None,
+    chance: float,
+    measured: Measurement,
+    higher_is_better: bool = True,
+) -> pd.DataFrame:
+    """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
+
+    The headroom is a label for corrections of false negatives. It is no upper bound, and other methods may gain without it.
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the uncorrected objective.
-        oracle: the objective with access to the labels; None: only compare the baseline with chance.
+        oracle: the objective that knows the false negatives; None: the headroom is unknown.
         chance: chance level of the metric, in its own unit (accuracy: 1 / classes).
-        measured: measurement to check; larger values are better.
+        measured: measurement to check.
+        higher_is_better: whether larger values of the metric are better.
 
     Returns:
         One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
-        ``difference`` (oracle − baseline), ``low``, ``high``, ``above chance``, ``oracle wins`` and ``passed``. Without
-        an oracle, ``difference``, ``low`` and ``high`` are NaN and ``oracle wins`` is true.
+        ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above chance`` (whether the baseline's
+        interval lies on the better side of chance) and ``label``: :data:`NOT_ABOVE_CHANCE`, :data:`CLEAR` (the interval of the
+        difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no interval).
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle for that measurement.
@@ -260,10 +363,11 @@ def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, m
         gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
         found = found[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
     found["chance"] = chance
-    found["above chance"] = found["baseline low"] > chance
-    found["oracle wins"] = (found["low"] > 0) | (oracle is None)
-    found["passed"] = found["above chance"] & found["oracle wins"]
-    return found[GATE]
+    found["above chance"] = found["baseline low"] > chance if higher_is_better else found["baseline high"] < chance
+    gains = found["low"] > 0 if higher_is_better else found["high"] < 0
+    cases = [found["baseline low"].isna(), ~found["above chance"], found["low"].isna(), gains]
+    found["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
+    return found[HEADROOM]
 
 
 def primary_contrast(
@@ -272,32 +376,30 @@ def primary_contrast(
     baseline: str,
     measured: Measurement,
     dataset: str,
-    expected: float | None = None,
-    gate: pd.DataFrame | None = None,
+    margin: float | None = None,
+    higher_is_better: bool = True,
 ) -> pd.Series:
-    """Evaluate the primary contrast of a study on the test split.
+    """Evaluate the primary contrast of a study on the test split; as the only comparison of its family it needs no adjustment.
 
     Args:
         rows: tidy rows of one study, one variant per objective.
         treatment: the objective whose gain is measured.
         baseline: the objective to compare it with.
-        measured: measurement to compare; larger values are better.
+        measured: measurement to compare.
         dataset: label of the data set.
-        expected: a published or expected difference, in the metric's own unit: an interval that includes zero
-            means "no difference seen" only if the study could have detected a difference of this size.
-        gate: result of :func:`gate`; if the data set failed the gate, the conclusion is "uninformative".
+        margin: equivalence margin, in the metric's own unit; None: equivalence is not tested.
+        higher_is_better: whether larger values of the metric are better.
 
     Returns:
-        The row of :func:`paired_differences` with ``conclusion`` ("better", "worse", "no difference seen",
-        "cannot tell" or "uninformative").
+        The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`).
 
     Raises:
         ValueError: if an objective has no rows for that measurement.
     """
     chosen = _chosen(rows, measured, split="test", dataset=dataset)
-    row = paired_differences(chosen, baseline, [treatment]).iloc[0].copy()
-    gate_failed = gate is not None and not gate.set_index("dataset")["passed"].get(dataset, True)
-    row["conclusion"] = "uninformative" if gate_failed else _conclusion(row, expected)
+    margins = {} if margin is None else {measured: margin}
+    row = paired_differences(chosen, baseline, [treatment], margins).iloc[0].copy()
+    row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"], higher_is_better)
     return row
 
 
@@ -330,18 +432,3 @@ def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.Data
             found = "; ".join(sorted(map(str, before[column].unique()))) or "none"
             raise ValueError(f"rows contain no {column} {value!r}; found {found}.")
     return kept
-
-
-def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.abs(difference / (deviation / np.sqrt(seeds)))
-    p = 2 * scipy.stats.t.sf(statistic, np.maximum(seeds - 1, 1))
-    p = np.where(difference == 0, 1.0, p)  # also where all differences are 0, and so is their deviation
-    return np.where(seeds > 1, p, np.nan)
-
-
-def _conclusion(row: pd.Series, expected: float | None) -> str:
-    if row["low"] > 0 or row["high"] < 0:
-        return "better" if row["low"] > 0 else "worse"
-    could_miss = expected is not None and row["smallest detectable"] > abs(expected)
-    return "cannot tell" if row["seeds"] < 2 or could_miss else "no difference seen"

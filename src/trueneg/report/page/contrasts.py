@@ -22,32 +22,35 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
 
     Args:
         values: table from :func:`trueneg.report.tables.comparisons.compared`.
-        gathered: artefacts of the study, which give the primary contrast and the gate of each data set.
+        gathered: artefacts of the study, which give the primary contrast and the headroom of each data set.
         provenance: registry to which the provenance of these numbers is added.
 
     Returns:
-        For each data set, ``dataset``, ``verdict``, ``passed``, ``measure``, ``head`` (with the unit), ``ticks`` (position,
-        text), ``zero`` (position) and ``lines``. Each line has ``objective``, ``role`` (primary, oracle or empty), ``text``,
-        ``pairs``, ``p``, ``places`` (positions of the low end, the difference and the high end) and ``origin``. Positions are in
-        percent of the drawing's width.
+        For each data set, ``dataset``, ``headroom`` (a sentence), ``measure``, ``head`` (with the unit), ``ticks`` (position,
+        text), ``zero`` (position), ``has_margin`` and ``lines``. Each line has ``objective``, ``role`` (primary, oracle or
+        empty), ``text``, ``pairs``, ``p``, ``equivalence`` (its p value), ``outcome``, ``places`` (positions of the low end, the
+        difference and the high end; without an interval, the ends are NaN) and ``origin``. Positions are in percent of the
+        drawing's width.
     """
     primary, measured, baseline = gathered.study.primary, gathered.primary, gathered.baseline
     roles = {primary.treatment: "primary", primary.oracle: "oracle"}
-    gates = {gate["dataset"]: gate for gate in gathered.comparison["gate"]}
-    chosen = measured.rows_of(values).dropna(subset=ENDS)
+    headroom = {one["dataset"]: one["sentence"] for one in gathered.comparison["headroom"]}
+    chosen = measured.rows_of(values).dropna(subset="difference")
     groups = []
     for dataset in sorted(chosen["dataset"].unique(), key=gathered.dataset.__ne__):
-        rows, gate = chosen[chosen["dataset"] == dataset], gates[dataset]
-        passed, reach = bool(gate["passed"]), rows[ENDS].to_numpy(float) * scale(measured.metric)
-        ticks = MaxNLocator(4).tick_values(min(0.0, reach.min()), max(0.0, reach.max()))
+        rows = chosen[chosen["dataset"] == dataset]
+        reach = rows[ENDS].to_numpy(float) * scale(measured.metric)
+        ticks = MaxNLocator(4).tick_values(min(0.0, np.nanmin(reach)), max(0.0, np.nanmax(reach)))
         places = LEFT + WIDTH * (np.vstack([reach, np.zeros(3)]) - ticks[0]) / np.ptp(ticks)
         lines = [
             {
                 "objective": row["objective"],
                 "role": roles.get(row["objective"], ""),
-                "text": difference_text(row, baseline, starred=passed),
+                "text": difference_text(row, baseline),
                 "pairs": int(row["pairs"]),
                 "p": p_text(row["p Holm"]),
+                "equivalence": p_text(row["p equivalence"]),
+                "outcome": row["outcome"],
                 "places": line.round(2).tolist(),
                 "origin": provenance.of_runs(runs_of_difference(row).split()),
             }
@@ -56,8 +59,8 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
         texts = [f"{tick:+.6g}".replace("-", "−").replace("+0", "0") for tick in ticks]
         group = {
             "dataset": dataset,
-            "verdict": gate["verdict"],
-            "passed": passed,
+            "headroom": headroom[dataset],
+            "has_margin": bool(rows["margin"].notna().any()),
             "measure": f"{metric_name(measured)}, {evaluation_name(measured)}",
             "head": with_unit(f"− {baseline}", unit(measured.metric, difference=True)),
             "ticks": list(zip(np.linspace(LEFT, LEFT + WIDTH, len(ticks)).round(2).tolist(), texts, strict=True)),
@@ -72,19 +75,20 @@ def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
     """Return all compared numbers in the format that the page's script reads to compare studies.
 
     Returns:
-        For each number, the measurement's name (``measured``), the ``objective``, ``mean`` and ``difference`` as text, the
-        ``unit`` of a difference, the number of ``seeds``, and in that unit the ``value`` and the half-width of its interval
-        (``half``), None if unknown.
+        For each number, the measurement's name (``measured``), the ``objective``, ``mean`` and ``difference`` (with the outcome)
+        as text, the ``unit`` of a difference, the number of ``seeds``, and in that unit the ``value`` and the half-width of its
+        interval (``half``), None without an interval.
     """
     found = []
     for row in records(values):
         measured, numbers = Measurement.of(row), np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
         value, half = (None if np.isnan(number) else float(f"{number:.7g}") for number in numbers)
+        difference = f"{difference_text(row, baseline, starred=False)}, {row['outcome']}"
         one = {
             "measured": f"{row['dataset']}; {evaluation_name(measured)}, {metric_name(measured)}",
             "objective": row["objective"],
             "mean": mean_text(row),
-            "difference": "" if pd.isna(row["difference"]) else difference_text(row, baseline, starred=False),
+            "difference": "" if pd.isna(row["difference"]) else difference,
             "unit": unit(row["metric"], difference=True),
             "seeds": int(row["seeds"]),
             "value": value,

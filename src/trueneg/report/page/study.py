@@ -24,11 +24,12 @@ from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat
 from trueneg.report.tables.assumption import summaries_of
+from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compared
 from trueneg.store import provenance, records
 from trueneg.store.user_files import DataChanges
 
-CONCLUSIONS = {"better": "better", "worse": "worse", "cannot tell": "unsure", "uninformative": "unsure"}
+OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
 FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
 
 
@@ -41,11 +42,11 @@ class StudyPage:
         title: heading.
         question: question that the study asks.
         answer: one-sentence answer.
-        gate: verdict on whether each data set is informative, one sentence per data set.
+        headroom: one sentence per data set on its headroom for corrections of false negatives.
         protocol: sentences about the committed file that names the comparisons.
         warnings: caveats shown first, such as stale runs or too few seeds.
-        marks: short badges for the conclusion and the caveats, as (kind, text); the kinds are better, worse, even, unsure, few,
-            small, stale, changed and restricted.
+        marks: short badges for the outcome and the caveats, as (kind, text); the kinds are better, worse, even, unsure,
+            headroom, few, small, stale, changed and restricted.
         figures: title, caption and PNG of each figure, in page order; the SVG and PDF are stored beside the PNG, and the
             description in the PNG becomes the alternative text.
         tables: title, caption and content of each table, in page order.
@@ -62,7 +63,7 @@ class StudyPage:
     title: str
     question: str = ""
     answer: str = ""
-    gate: Sequence[str] = ()
+    headroom: Sequence[str] = ()
     protocol: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
@@ -94,7 +95,7 @@ def study_page(folder: Path) -> StudyPage:
         title=study.title,
         question=study.question,
         answer=_answer(gathered),
-        gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison.get("gate", ())],
+        headroom=[f"{one['dataset']}: {one['sentence']}" for one in comparison.get("headroom", ())],
         warnings=warnings,
         marks=marks,
         # The footnote is already part of the image.
@@ -143,14 +144,14 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
 
 
 def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool) -> tuple[Any, list[str]]:
-    """Return the marks (the conclusion and any caveats) and the warnings (the caveats as sentences)."""
-    conclusion, seeds = comparison.get("primary", {}).get("conclusion"), comparison.get("seeds", FEW_SEEDS)
-    failed = [gate["dataset"] for gate in comparison.get("gate", ()) if not gate["passed"]]
+    """Return the marks (the outcome and any caveats) and the warnings (the caveats as sentences)."""
+    outcome, seeds = comparison.get("primary", {}).get("outcome", ""), comparison.get("seeds", FEW_SEEDS)
+    remarks = headroom_remarks(pd.DataFrame(comparison.get("headroom", ())))
     stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
     note = gathered.study.note
     marks = [
-        (CONCLUSIONS.get(conclusion, "even"), conclusion, conclusion),
-        ("unsure", failed and conclusion != "uninformative", f"uninformative: {', '.join(failed)}"),
+        (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
+        *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
         ("few", seeds < FEW_SEEDS, f"too few seeds: {seeds}"),
         ("small", "small default" in note.lower(), "small default"),
         ("stale", stale, f"stale: {stale:,} of {len(runs):,} runs"),

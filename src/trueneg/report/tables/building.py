@@ -1,51 +1,56 @@
 """Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.report.metrics import evaluation_name, higher_is_better, interval, metric_name, unit, written
-from trueneg.stats.comparison import KEYS, holm, means, paired_differences
+from trueneg.report.metrics import amount, evaluation_name, higher_is_better, interval, metric_name, minus, unit, written
+from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement
 
 if TYPE_CHECKING:
     from trueneg.report.layouts import Comparison, Layout
 
-SIGNIFICANT = 0.05
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 
 
-def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) -> pd.DataFrame:
+def compare(
+    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Mapping[Measurement, float] | None = None
+) -> pd.DataFrame:
     """Compute the numbers for all tables: means, paired differences, and p values adjusted across each measurement's objectives.
 
     Args:
         rows: tidy rows, one variant per objective; only the test split is used.
         baseline: objective that is subtracted.
         measured: measurements to include; each covers only the data sets that have it.
+        margins: equivalence margin of measurements, as in :func:`trueneg.stats.comparison.paired_differences`.
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
         ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``pairs``, ``difference``,
-        ``difference low``, ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``,
-        ``p signed-rank`` and ``baseline runs``.
+        ``difference low``, ``difference high``, ``standard deviation``, ``correlation``, ``minimum detectable``, ``p``,
+        ``p Holm``, ``p signed-rank``, ``margin``, ``p equivalence``, ``outcome`` and ``baseline runs``.
     """
     held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
     chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
-    differences = with_holm(paired_differences(chosen, baseline).drop(columns=["mean", "baseline mean", "baseline", "runs"]))
+    differences = with_holm(paired_differences(chosen, baseline, margins=margins))
+    differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"])
     differences = differences.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
     level = means(chosen).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
 
 
 def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """Add ``p Holm``, adjusted across the comparisons of each measurement."""
+    """Add ``p Holm``, adjusted across the comparisons of each measurement, and the ``outcome`` that follows from it."""
     adjust: Any = holm
-    return table.assign(**{"p Holm": table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)})
+    adjusted = table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)
+    read = zip(table["difference"], adjusted, table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
+    return table.assign(**{"p Holm": adjusted}).assign(outcome=[outcome(*of_row) for of_row in read])
 
 
 class Head(NamedTuple):
@@ -62,8 +67,7 @@ def side_by_side(
     """Build a table of means and paired differences with one line per objective.
 
     A mean is bold if it is the best, lies outside all other intervals, and its difference from the baseline (for the baseline
-    itself, every difference) is significant after Holm's correction. The oracle is excluded, and nothing is marked where the
-    gate failed.
+    itself, every difference) is significant after Holm's correction. The oracle is excluded.
 
     Args:
         values: table from :func:`compare`.
@@ -72,15 +76,15 @@ def side_by_side(
         beside: further columns without a comparison; maps spanning title and name of a column to its cells by data set and
             objective.
     """
-    baseline, failed, beside = comparison.baseline, failed_gates(comparison.gate), beside or {}
-    compared = {place: _cells(column, comparison, place[0] not in failed) for place, column in by_measurement(values).items()}
+    baseline, remarks, beside = comparison.baseline, headroom_remarks(comparison.headroom), beside or {}
+    compared = {place: _cells(column, comparison) for place, column in by_measurement(values).items()}
     lines = []
     for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
         columns = [compared.get((dataset, one), {}) for one in measured]
         for name in dict.fromkeys(itertools.chain(*columns)):
             pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
             others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
-            lines.append((group_title(dataset, failed, title), name, [*itertools.chain(*pairs), *others]))
+            lines.append((group_title(dataset, remarks, title), name, [*itertools.chain(*pairs), *others]))
     names = []
     for head in layout.heads:
         names.append((head.title, with_unit(head.name, unit(head.metric))))
@@ -90,22 +94,24 @@ def side_by_side(
         f"{baseline} are paired within seeds and have 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a column). Bold: the best mean, if it "
         f"lies outside all other intervals and its difference has a star (for {baseline}: if all differences have one).",
+        *margin_note(values),
     ]
     if comparison.oracle is not None:
         sentences.append(f"{comparison.oracle} uses the labels to show the possible gain; it is not a usable method.")
-    sentences += [*comparison.notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
+    sentences += comparison.notes
+    sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(comparison.headroom) if row["dataset"] in remarks]
     return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
 
 
-def group_title(dataset: Any, failed: Collection[str], title: str = "") -> str:
-    """Return the title of a group of lines: the data set and the content, with a remark if the gate failed."""
-    remark = " (uninformative at this size)" if dataset in failed else ""
+def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
+    """Return the title of a group of lines: the data set and the content, with the remark on the data set's headroom."""
+    remark = f" ({remarks[dataset]})" if dataset in remarks else ""
     return "; ".join(filter(None, (dataset, title))) + remark
 
 
-def failed_gates(gate: pd.DataFrame) -> dict[Any, str]:
-    """Return the verdict on each data set whose gate failed; nothing is marked on those data sets."""
-    return gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
+def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
+    """Return the label of each data set without clear headroom, or whose baseline is not clearly above chance."""
+    return {row["dataset"]: row["label"] for row in records(headroom) if row["label"] not in (CLEAR, UNKNOWN)}
 
 
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
@@ -157,23 +163,40 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
         notes: sentences under the table, after the standard ones.
     """
     compared, shared = values[values["objective"] != baseline], _shared_unit(values["metric"], difference=True)
+    equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
     lines = []
     for row in records(compared):
-        spread = (written(row[name], row["metric"]) for name in ("standard deviation", "smallest detectable"))
-        tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank"))
-        texts = (str(row["pairs"]), difference_text(row, baseline, starred=False), *spread, *tests)
+        deviation, detectable = (written(row[name], row["metric"]) for name in ("standard deviation", "minimum detectable"))
+        correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
+        tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
+        spread = (difference_text(row, baseline, starred=False), deviation, detectable, correlation)
+        texts = (str(row["pairs"]), *spread, *tests, row["outcome"])
         title = f"{row['dataset']}; {_what(row, '; ')}"
         title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
         lines.append((title, row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
-    amounts = (f"− {baseline}", "standard deviation", "smallest detectable")
-    names = ["pairs", *(with_unit(name, shared or "") for name in amounts), "p", "p, Holm", "p, signed-rank"]
+    amounts = (f"− {baseline}", "standard deviation", "minimum detectable")
+    names = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation", "p", "p, Holm", "p, signed-rank"]
+    names += [*("p, equivalence" for _ in equivalence), "outcome"]
     sentences = [
         f"Differences from {baseline} within seeds, with their 95 % t intervals over seeds and their standard deviations.",
-        "Smallest detectable: the difference that a test at the 5 % level detects with a power of 80 %, given this spread.",
-        "p: paired t test. Holm: corrected over the objectives of a group. Signed-rank: exact, not corrected.",
+        "Minimum detectable: the difference that the t test at the 5 % level detects with a power of 80 %, given this standard "
+        f"deviation. Correlation: Pearson's, of the objective's and {baseline}'s values over seeds.",
+        "p: paired t test; it and the interval need differences that vary between seeds. Holm: corrected over the objectives of "
+        "a group. Signed-rank: exact, not corrected.",
+        *margin_note(compared),
+        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided.",
         *notes,
     ]
     return Table(compared, [("", name) for name in names], grouped(lines), sentences, corner="objective")
+
+
+def margin_note(values: pd.DataFrame) -> list[str]:
+    """Return the sentence on the test for equivalence; none if nothing in a table from :func:`compare` is tested for it."""
+    tested = values.dropna(subset="margin")
+    if tested.empty:
+        return []
+    margin = amount(tested["margin"].iloc[0], tested["metric"].iloc[0], difference=True)
+    return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests, primary measurement only)."]
 
 
 def records(values: pd.DataFrame) -> Iterable[Any]:
@@ -192,13 +215,13 @@ def _what(row: Any, separator: str) -> str:
     return evaluation_name(measured) + separator + metric_name(measured)
 
 
-def _cells(column: pd.DataFrame, comparison: "Comparison", marked: bool) -> dict[str, tuple[Cell, Cell]]:
+def _cells(column: pd.DataFrame, comparison: "Comparison") -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, comparison.baseline, comparison.oracle) if marked else None
+    best = _clearly_best(column, comparison.baseline, comparison.oracle)
     return {
         row["objective"]: (
             Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
-            Cell(difference_text(row, comparison.baseline, starred=marked), runs=runs_of_difference(row)),
+            Cell(difference_text(row, comparison.baseline), runs=runs_of_difference(row)),
         )
         for row in records(column)
     }
@@ -221,22 +244,23 @@ def mean_text(row: Any) -> str:
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
-def difference_text(row: Any, baseline: str, starred: bool) -> str:
+def difference_text(row: Any, baseline: str, starred: bool = True) -> str:
     """Format the difference in a row of :func:`compare` with its interval; empty for the baseline itself.
 
     Args:
         row: row of the table.
         baseline: objective that was subtracted.
-        starred: whether to star differences that are significant after Holm's correction.
+        starred: whether to mark differences that are significant after Holm's correction (*) or equivalent (≈).
     """
-    star = "*" if starred and row["p Holm"] < SIGNIFICANT else ""
+    significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
+    marks = ("*" if significant else "") + ("≈" if equivalent else "")
     ends = (row[name] for name in ("difference", "difference low", "difference high"))
-    return "" if row["objective"] == baseline else _difference(ends, row["metric"], star)
+    return "" if row["objective"] == baseline else _difference(ends, row["metric"], marks if starred else "")
 
 
-def _difference(ends: Iterable[float], metric: str, star: str = "") -> str:
+def _difference(ends: Iterable[float], metric: str, marks: str = "") -> str:
     value, low, high = ends
-    return f"{written(value, metric, signed=True)}{star} {interval(low, high, metric)}"
+    return f"{written(value, metric, signed=True)}{marks} {interval(low, high, metric)}"
 
 
 def runs_of_difference(row: Any) -> str:

@@ -23,8 +23,9 @@ from trueneg.report.tables.building import (
     compare,
     difference_table,
     difference_text,
-    failed_gates,
     group_title,
+    headroom_remarks,
+    margin_note,
     published_table,
     records,
     runs_of_difference,
@@ -85,7 +86,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     comparison = comparison_of(gathered)
     rows = comparison.rows
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
-    values = compare(rows, comparison.baseline, layout.keys(rows))
+    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins)
     shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
     beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, comparison, beside)
@@ -107,7 +108,7 @@ def compared(gathered: Gathered) -> pd.DataFrame:
     if gathered not in _COMPARED:
         rows, study = comparison_of(gathered).rows, gathered.study
         measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
-        _COMPARED[gathered] = compare(rows, gathered.baseline, measured)
+        _COMPARED[gathered] = compare(rows, gathered.baseline, measured, gathered.margins)
     return _COMPARED[gathered]
 
 
@@ -135,19 +136,19 @@ def published(gathered: Gathered) -> Table:
 
 def contrasts(gathered: Gathered) -> Table:
     """Build the table of the contrasts that the study names, task by task."""
-    comparison, failed = comparison_of(gathered), failed_gates(gathered.gate)
+    comparison, remarks = comparison_of(gathered), headroom_remarks(gathered.headroom)
     rows, layout = comparison.rows, tasks(comparison.rows)
     keys, parts = layout.keys(rows), []
     for one in gathered.study.contrasts:
-        values = compare(rows[rows["objective"].isin((one.treatment, one.baseline))], one.baseline, keys)
+        values = compare(rows[rows["objective"].isin((one.treatment, one.baseline))], one.baseline, keys, comparison.margins)
         parts.append(values[values["objective"] == one.treatment].assign(baseline=one.baseline))
     values = with_holm(pd.concat(parts, ignore_index=True))
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
         place = row["dataset"], f"{row['objective']} − {row['baseline']}"
-        cells[place][Measurement.of(row)] = Cell(difference_text(row, "", starred=True), runs=runs_of_difference(row))
+        cells[place][Measurement.of(row)] = Cell(difference_text(row, ""), runs=runs_of_difference(row))
     lines = (
-        (group_title(dataset, failed), contrast, [found.get(key, Cell("")) for key in keys])
+        (group_title(dataset, remarks), contrast, [found.get(key, Cell("")) for key in keys])
         for (dataset, contrast), found in cells.items()
     )
     names = (with_unit(metric_name(key), unit(key.metric, difference=True)) for key in keys)
@@ -156,6 +157,7 @@ def contrasts(gathered: Gathered) -> Table:
         "Differences within seeds, with their 95 % t intervals over seeds.",
         *gathered.protocol_notes,
         "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column).",
+        *margin_note(values),
         *comparison.notes,
     ]
     return Table(values, columns, grouped(lines), sentences, corner="contrast")

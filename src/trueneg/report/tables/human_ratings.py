@@ -22,7 +22,7 @@ from trueneg.report.figures.human_ratings import (
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import written
-from trueneg.report.tables.building import compare, difference_text, failed_gates, group_title, records, runs_of_difference
+from trueneg.report.tables.building import compare, difference_text, group_title, headroom_remarks, records, runs_of_difference
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
@@ -52,7 +52,7 @@ def drawings(study: Study) -> list[Drawing]:
 def draw(gathered: Gathered) -> Table:
     """Build a table with one line per reference and objective: both kinds of anchors, other thresholds, and calibration."""
     references, networks, rows, calibration = ratings_of(gathered)
-    baseline, failed = gathered.baseline, failed_gates(gathered.gate)
+    baseline, remarks = gathered.baseline, headroom_remarks(gathered.headroom)
     summary = pd.concat([references, networks], ignore_index=True)
     values = summary.merge(
         compare(rows, baseline, measurements(rows)).assign(score="similarity"),
@@ -68,10 +68,10 @@ def draw(gathered: Gathered) -> Table:
         for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
             sides = [[found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
             if any(map(any, sides)):
-                cells = [cell for side in sides for cell in _side(side, baseline, dataset not in failed)]
+                cells = [cell for side in sides for cell in _side(side, baseline)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
                 title = "similarity in the trained networks" if name in trained else "one expert, and similarity of captions"
-                lines.append((group_title(dataset, failed, title), shown, [*cells, Cell(error)]))
+                lines.append((group_title(dataset, remarks, title), shown, [*cells, Cell(error)]))
     heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
     columns = [*itertools.product(SIDES.values(), heads), ("implied probability", "calibration error")]
     sentences = [
@@ -83,7 +83,7 @@ def draw(gathered: Gathered) -> Table:
     return Table(values, columns, grouped(lines), sentences, corner="ranked by")
 
 
-def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cell]:
+def _side(of_thresholds: Sequence[Any], baseline: str) -> list[Cell]:
     """Return the cells for one kind of anchor; dashes if no anchor has both kinds of negatives."""
     row, *stricter = of_thresholds
     if row is None:
@@ -93,5 +93,5 @@ def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cel
     is_trained = pd.notna(row["runs"])  # references have no trained network
     cells = [Cell(text, runs=row["runs"] if is_trained else "") for text in texts]
     if is_trained:
-        cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
+        cells[2] = Cell(difference_text(row, baseline), runs=runs_of_difference(row))
     return cells

@@ -109,10 +109,10 @@ function apart(x, y, quantiles) {
     return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
   };
   const difference = y.value - x.value;
-  if (x.half === null || y.half === null || x.seeds < 2 || y.seeds < 2) return written(difference);
+  if (!x.half || !y.half) return written(difference); // one seed, or equal values in all seeds
   const [u, v] = [x, y].map((row) => (row.half / quantile(row.seeds - 1)) ** 2);
-  const degrees = u + v && Math.max(1, Math.floor((u + v) ** 2 / (u ** 2 / (x.seeds - 1) + v ** 2 / (y.seeds - 1))));
-  const half = degrees && quantile(degrees) * Math.sqrt(u + v);
+  const degrees = Math.max(1, Math.floor((u + v) ** 2 / (u ** 2 / (x.seeds - 1) + v ** 2 / (y.seeds - 1))));
+  const half = quantile(degrees) * Math.sqrt(u + v);
   return `${written(difference)} [${written(difference - half)}, ${written(difference + half)}]`;
 }
 

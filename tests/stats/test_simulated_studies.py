@@ -1,0 +1,69 @@
+"""Simulated studies with known effects: how often their outcomes are wrong, and how often effects are found.
+
+Effects and standard deviations are in points; all rates are bounded by the nominal level plus three Monte-Carlo standard errors.
+"""
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from trueneg.report.tables.building import with_holm
+from trueneg.stats.comparison import paired_differences
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import to_table
+
+STUDIES, MARGIN = 1000, 0.4
+MEASURED = Measurement("knn", "accuracy", "all")
+
+
+def simulated(effects, seeds, deviation, studies=STUDIES):
+    """Comparisons with CL in simulated studies; `deviation` is that of paired differences, whose seeds also share a level."""
+    generator, names = np.random.default_rng(0), ["CL", *effects]
+    shared = generator.normal(70, 2, (studies, 1, seeds))
+    own = generator.normal(0, deviation / 2**0.5, (studies, len(names), seeds))
+    values = shared + own + np.array([0.0, *effects.values()])[None, :, None]
+    study, objective, seed = (places.ravel() for places in np.indices(values.shape))
+    rows = {"study": study.astype(str), "dataset": "d", "split": "test", "variant": "{}", **MEASURED._asdict()}
+    rows |= {"objective": np.array(names)[objective], "seed": seed, "run": "r", "value": values.ravel()}
+    return with_holm(paired_differences(to_table(rows), "CL", margins={MEASURED: MARGIN}))
+
+
+def share(found):
+    return found.mean(), 3 * (found.mean() * (1 - found.mean()) / len(found)) ** 0.5
+
+
+@pytest.mark.parametrize("seeds", [3, 8])
+def test_a_method_without_an_effect_is_called_better_in_at_most_one_study_in_forty(seeds):
+    found = simulated({"none": 0.0}, seeds, 0.8)
+    for ranked in ("better", "worse"):
+        rate, error = share(found["outcome"].str.startswith(ranked))
+        assert rate <= 0.025 + error
+
+
+@pytest.mark.parametrize("real", [0.0, 1.5])
+def test_among_several_methods_any_false_claim_is_made_in_at_most_one_study_in_twenty(real):
+    found = simulated({"real": real, "a": 0.0, "b": 0.0}, 6, 0.5, STUDIES // 2)
+    false = found[(found["objective"] != "real") | (real == 0)]
+    claimed = false["outcome"].str.startswith(("better", "worse"))
+    rate, error = share(claimed.groupby(false["study"]).any())
+    assert rate <= 0.05 + error
+
+
+@pytest.mark.parametrize(("effect", "seeds", "deviation"), [(MARGIN, 6, 0.3), (-MARGIN, 12, 0.5)])
+def test_equivalence_is_claimed_in_at_most_one_study_in_twenty_whose_effect_equals_the_margin(effect, seeds, deviation):
+    found = simulated({"DCL": effect}, seeds, deviation)
+    claimed = found["outcome"].eq("equivalent") | found["outcome"].str.endswith("margin")
+    rate, error = share(claimed)
+    assert rate <= 0.05 + error
+
+
+@pytest.mark.parametrize("seeds", [12, 24])
+@pytest.mark.parametrize("deviation", [0.5, 0.8])
+def test_effects_are_found_with_the_power_that_theory_gives(seeds, deviation, record_property):
+    real, none = (simulated({"DCL": effect}, seeds, deviation, 300)["outcome"] for effect in (0.5, 0.0))
+    (better, error), (equivalent, _) = share(real.str.startswith("better")), share(none.eq("equivalent"))
+    text = f"better at +0.5: {better:.2f}; equivalent at 0, margin {MARGIN}: {equivalent:.2f}"
+    record_property(f"power with {seeds} seeds, standard deviation {deviation}", text)
+    print(f"power with {seeds} seeds, standard deviation of differences {deviation}: {text}")
+    expected = TTestPower().power(0.5 / deviation, seeds, 0.05)
+    assert better == pytest.approx(expected, abs=max(error, 0.01))
