@@ -20,7 +20,7 @@ from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
-OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "selection": "selection.parquet"}
+OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "candidates": "candidates.parquet"}
 OUTPUTS |= {"published": "published.parquet", "comparison": "comparison.json", "study": "study.yaml"}
 
 

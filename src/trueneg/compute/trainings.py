@@ -11,6 +11,7 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
+from trueneg.store.winners import WINNERS
 
 
 class Trainings:
@@ -40,8 +41,12 @@ class Trainings:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Return an input function that fills in the pattern for every training job of a study."""
-        return lambda wildcards: self.each_block(pattern, wildcards.study)
+        """Return an input function that fills in the pattern for every training job of a study, except those of a first stage."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=False)
+
+    def pilots(self, pattern: str) -> Callable[[Any], list[str]]:
+        """Return an input function that fills in the pattern for every training job of a tuned study's first stage."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=True)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
         """Return an input function that fills in the pattern for the first matching job, if possible one that trains."""
@@ -53,9 +58,9 @@ class Trainings:
 
         return path
 
-    def each_block(self, pattern: str, study: str | None = None) -> list[str]:
-        """Fill in the pattern for every training job (of one study, if given); duplicate paths are listed once."""
-        jobs = [job for job in self._jobs.values() if study in (None, job.study)]
+    def each_block(self, pattern: str, study: str | None = None, is_pilot: bool | None = None) -> list[str]:
+        """Fill in the pattern for every training job (of one study or stage, if given); duplicate paths are listed once."""
+        jobs = [job for job in self._jobs.values() if study in (None, job.study) and is_pilot in (None, job.is_pilot)]
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
@@ -83,9 +88,22 @@ class Trainings:
         """Return the seeds of a block."""
         return runs.blocks(self.studies[wildcards.study])[wildcards.block]
 
-    def runs(self, wildcards: Any) -> list[dict[str, Any]]:
-        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
-        return [run.to_json() for run in self._job(wildcards).runs]
+    def runs(self, wildcards: Any) -> Any:
+        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Job.to_json`."""
+        return self._job(wildcards).to_json()
+
+    def winners(self, wildcards: Any) -> str | list[str]:
+        """Return the path of the winners that a job, or the comparison of a study, needs; an empty list if it needs none."""
+        tuning = self.studies[wildcards.study].tuning
+        if tuning is None or ("block" in dict(wildcards) and self._job(wildcards).family is None):
+            return []
+        return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
+
+    def selecting(self, wildcards: Any) -> dict[str, Any]:
+        """Return what the winners of a tuned study depend on, apart from the rows of its first stage."""
+        study = self.studies[wildcards.study]
+        tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
+        return {"rule": study.tuning.rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""
@@ -127,7 +145,8 @@ class Trainings:
             primary, variants = study.primary, runs.candidates(study)
             dataset = primary.dataset or next(iter(self.datasets[name]))
             for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
-                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{next(iter(variants[objective]))}.parquet")
+                label = next(iter(variants[objective])) if study.tuning is None else objective
+                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
         return found
 
     def phrases(self, wildcards: Any) -> int:
@@ -136,4 +155,4 @@ class Trainings:
 
 
 def _cost(job: runs.Job) -> float:
-    return relative_cost(job.runs[0].settings) * len(job.runs)
+    return max(relative_cost(choice.runs[0].settings) * len(choice.runs) for choice in job.choices.values())

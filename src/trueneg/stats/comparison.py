@@ -216,7 +216,7 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
                     f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common; "
                     "expected at least one. Finish their runs."
                 )
-            best = complete.mean().idxmax()  # ties go to the first
+            best = complete.mean().round(12).idxmax()  # ties go to the first; equal means may differ in their last bits
             found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
     return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
 

@@ -113,7 +113,8 @@ def compared(gathered: Gathered) -> pd.DataFrame:
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, with every measurement from the study's other tables."""
-    return difference_table(compared(gathered), gathered.baseline, gathered.data_notes)
+    notes = [*gathered.selection_notes, *gathered.data_notes]
+    return difference_table(compared(gathered), gathered.baseline, notes, gathered.names)
 
 
 def published(gathered: Gathered) -> Table:
@@ -128,8 +129,8 @@ def published(gathered: Gathered) -> Table:
     of_tables = {"Table 1": RECO_TABLE_1, "Table 2": RECO_TABLE_2}
     printed_in = printed["printed as"].str.startswith
     notes = [note for table, note in of_tables.items() if printed_in(f"relaxing-contrastiveness, {table}:").any()]
-    notes += gathered.data_notes
-    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes)
+    notes += [*gathered.selection_notes, *gathered.data_notes]
+    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes, gathered.names)
 
 
 def contrasts(gathered: Gathered) -> Table:
@@ -143,7 +144,8 @@ def contrasts(gathered: Gathered) -> Table:
     values = with_holm(pd.concat(parts, ignore_index=True))
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
-        place = row["dataset"], f"{row['objective']} − {row['baseline']}"
+        names = (comparison.names.get((row["dataset"], row[side]), row[side]) for side in ("objective", "baseline"))
+        place = row["dataset"], " − ".join(names)
         cells[place][Measurement.of(row)] = Cell(difference_text(row, "", starred=True), runs=runs_of_difference(row))
     lines = (
         (group_title(dataset, failed), contrast, [found.get(key, Cell("")) for key in keys])
