@@ -34,7 +34,7 @@ def summarised(folder, settings, rows, curves):
     (folder / "block.json").write_text("[]")
     blocks = [folder / f"{name}.parquet" for name in ("first", "second")]
     inputs = SimpleNamespace(rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"])
-    inputs.published = ROOT / "config/published.csv"
+    inputs.published, inputs.pilots, inputs.winners = ROOT / "config/published.csv", [], []
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
     summarise_study("small", settings, inputs, outputs)
     assert len(load_rows(outputs.rows)) == len(rows)

@@ -25,7 +25,7 @@ from trueneg.store.rows import load_rows, reported, to_table
 from trueneg.store.winners import chosen
 
 KNN = Measurement("knn", "accuracy", "all")
-BEST = {"CL": 0.5, "HCL": 0.2, "Oracle": 0.2}  # temperatures; those of CL are equally good
+BEST = {"HCL": 0.2, "Oracle": 0.5}  # temperatures
 
 
 def loaded(**changes):
@@ -33,22 +33,20 @@ def loaded(**changes):
 
 
 def measured_rows(job, variant, drawn):
-    """Rows of a job, as good on the validation split as the objective's temperature, and best at the other one on the test split."""
-    temperature = json.loads(variant).get("temperature", 0.5)
+    """Rows of a job: BEST is the best temperature on the validation split, the other one on the test split; CL is constant."""
+    objective, temperature = job.row_names["objective"], json.loads(variant).get("temperature", 0.5)
     for seed, split in itertools.product([run.seed for run in job.runs], ("validation", "test")):
-        value = (
-            0.5
-            if job.row_names["objective"] == "CL"
-            else 0.5 + 0.1 * ((BEST.get(job.row_names["objective"]) == temperature) == (split == "validation"))
-        )
+        is_best = (BEST.get(objective) == temperature) == (split == "validation")
+        value = 0.5 if objective == "CL" else 0.5 + 0.1 * is_best + 0.001 * drawn.random()
         row = {**job.row_names, "variant": variant, "seed": seed, "run": f"{job.objective}-{seed}", "split": split}
-        yield {**row, **KNN._asdict(), "value": value + 0.001 * drawn.random() * (job.row_names["objective"] != "CL")}
+        yield {**row, **KNN._asdict(), "value": value}
         yield {**row, **Measurement("knn", "chance")._asdict(), "value": 0.1}
 
 
-@pytest.fixture
-def both(tmp_path):
-    """The rows and the winners of both stages, and the comparison."""
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The folder with rows and winners of both stages and the artefacts, and the settings of the selection."""
+    tmp_path = tmp_path_factory.mktemp("tuned")
     configuration, drawn = loaded(), np.random.default_rng(0)
     (study,), trainings = configuration.studies.values(), Trainings(configuration)
     jobs, parts = list(runs.jobs("tuned", study)), {True: [], False: []}
@@ -79,7 +77,7 @@ def test_winners_are_selected_on_the_validation_split_and_the_same_rows_give_the
     assert [one["tied"] for one in found["CL"]["candidates"]] == [False, True]
     assert (content["rule"], content["measured"]) == ("largest mean", KNN._asdict())
     assert {one["runs"] for one in found["HCL"]["candidates"]} == {
-        f"HCL,beta=2,temperature={t}-100 HCL,beta=2,temperature={t}-101" for t in (0.2, 0.5)
+        f"HCL,temperature={t},beta=2-100 HCL,temperature={t},beta=2-101" for t in (0.2, 0.5)
     }
     assert set(load_rows(folder / "tuning.parquet")["split"]) == {"validation"}
     before = (folder / "winners.json").read_bytes()
@@ -110,7 +108,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     assert names == {
         "CL": "CL (t = 0.2 of 0.2, 0.5)",
         "HCL": "HCL (β = 2; t = 0.2 of 0.2, 0.5)",
-        "Oracle": "Oracle (t = 0.2 of 0.2, 0.5)",
+        "Oracle": "Oracle (t = 0.5 of 0.2, 0.5)",
         "Hardness": "Hardness (β = 2, t = 0.2, as HCL)",
         "CL-untuned": "CL-untuned",
     }
@@ -129,15 +127,15 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     assert described.count("HCL on digits at") == 2
 
 
-def test_rows_of_another_winner_are_refused(both):
+def test_rows_of_another_winner_are_refused(both, tmp_path):
     folder, _ = both
     rows = load_rows(folder / "rows-of-blocks.parquet")
-    rows["variant"] = rows["variant"].mask(rows["objective"] == "Oracle", '{"temperature":0.5}')
-    rows.to_parquet(folder / "rows-of-blocks.parquet")
-    inputs = SimpleNamespace(rows=[folder / "rows-of-blocks.parquet"], curves=[folder / "curves-of-blocks.parquet"], runs=[])
+    rows["variant"] = rows["variant"].mask(rows["objective"] == "Oracle", '{"temperature":0.2}')
+    rows.to_parquet(tmp_path / "rows-of-blocks.parquet")
+    inputs = SimpleNamespace(rows=[tmp_path / "rows-of-blocks.parquet"], curves=[folder / "curves-of-blocks.parquet"], runs=[])
     inputs.pilots, inputs.winners, inputs.published = [], str(folder / "winners.json"), ""
-    outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
-    with pytest.raises(UserError, match=r"Oracle.*0\.2"):
+    outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
+    with pytest.raises(UserError, match=r"Oracle.*0\.5"):
         summarise_study("tuned", tuned_study(), inputs, outputs)
 
 

@@ -1,5 +1,6 @@
 """Checks across the settings of a configuration: references to unknown names, and settings that exclude each other."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, families, objectives, pilot_seeds, swept, taken_over
+from trueneg.config.runs import candidates, corpora, datasets, families, objectives, swept, taken_over
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
@@ -76,7 +77,7 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
         yield f"sweeps is {study.sweeps!r}, which selects nothing; expected combined, or no tuning"
         return
     tuned, known = families(study), comparable(study)
-    if both := sorted({*pilot_seeds(study)} & {*study.seed_list}):
+    if both := sorted({*tuning.seeds} & {*study.seed_list}):
         yield f"tuning.seeds and seeds both contain {', '.join(map(str, both))}; expected other seeds in each stage"
     if baseline in study.objectives and baseline not in tuned:
         yield f"primary.baseline {baseline!r} is not tuned; give it as many configurations as the other tuned objectives"
@@ -84,11 +85,11 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in counts.items())
         yield f"objectives: {found} configurations; expected the same number for every tuned objective"
-    for name in tuned:
-        sections = study.sections_of(study.objectives[name]).values()
-        fields = [field for model in sections for field, values in swept(model).items() if len(values) > 1]
-        if not set(fields) & set(TEMPERATURES):
-            yield f"objectives.{name} sweeps {', '.join(fields)}; expected {' or '.join(TEMPERATURES)} among its sweeps"
+    for name, variants in tuned.items():
+        first, *others = map(json.loads, variants.values())
+        varied = [field for field, value in first.items() if any(other[field] != value for other in others)]
+        if not set(varied) & set(TEMPERATURES):
+            yield f"objectives.{name} sweeps {', '.join(varied)}; expected {' or '.join(TEMPERATURES)} among its sweeps"
     for follower, family in tuning.follow.items():
         yield from _follower(study, follower, family, tuned)
     if tuning.by is not None:

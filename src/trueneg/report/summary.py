@@ -64,6 +64,8 @@ def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.
     measured = study.selected_by
     if winners:
         measured, candidates = read_winners(winners)
+        # A file of winners may hold those of other objectives, too.
+        candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
         selection = _of_winners(rows, candidates)
     else:
         selection = select(rows, variants, measured)

@@ -21,9 +21,7 @@ RING = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor":
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the figure if the study selects variants."""
-    caption = (
-        "How much depends on the choice? Rings mark what was chosen; a ring at either end says that better values may lie beyond."
-    )
+    caption = "How much depends on the choice? Rings mark the chosen candidates; beyond a ring at an end, better ones may lie."
     return of_candidates(study, candidates, caption)
 
 

@@ -13,9 +13,7 @@ ORDER = 20
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the table if the study selects variants."""
-    caption = (
-        "How much depends on the choice? Every objective was tuned by the same rule; test values of candidates are not shown."
-    )
+    caption = "How much depends on the choice? Means on the validation split, by which one candidate per objective was chosen."
     return of_candidates(study, candidates, caption)
 
 
