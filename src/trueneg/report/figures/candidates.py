@@ -16,7 +16,7 @@ from trueneg.specs.settings import Study, format_value
 
 ORDER = 25
 FIRST = ("temperature", "logit_scale")  # settings that are drawn along the axis where they are swept
-RING = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
+RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
 
 
 def drawings(study: Study) -> list[Drawing]:

@@ -27,7 +27,7 @@ def candidates(gathered: Gathered) -> Table:
         remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
         if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
             remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
-        cells = [Cell(text, bold=row["chosen"], runs=row["runs"]) for text in (mean_text(row), str(row["seeds"]), remark)]
+        cells = [Cell(mean_text(row), bold=row["chosen"], runs=row["runs"]), Cell(str(row["seeds"])), Cell(remark)]
         lines.append((group_title(row["dataset"], (), row["objective"]), settings_name(row["variant"]), cells))
     name = f"{evaluation_name(measured)}, {metric_name(measured)}"
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.selection_notes, *gathered.data_notes]
