@@ -35,7 +35,7 @@ rule select:
         winners="results/{study}/tuning/winners.json",
         rows="results/{study}/artefacts/tuning.parquet",
     wildcard_constraints:
-        study=any_of(trainings.studies),
+        study=any_of(trainings.tuned),
     resources:
         **growing("resources/select"),
     params:

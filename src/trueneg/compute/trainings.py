@@ -22,6 +22,7 @@ class Trainings:
     Attributes:
         studies: the studies that train encoders, by name.
         images: the image studies among them.
+        tuned: the settings of the tuning of those that have any.
         image_text: the image–text studies among them.
         datasets: resolved settings of each data set as plain values, by study and label.
     """
@@ -30,6 +31,7 @@ class Trainings:
         self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
         self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
         self.images = [name for name in self.studies if name not in self.image_text]
+        self.tuned = {name: study.tuning for name, study in self.studies.items() if study.tuning is not None}
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
@@ -94,7 +96,7 @@ class Trainings:
 
     def winners(self, wildcards: Any) -> str | list[str]:
         """Return the path of the winners that a job, or the comparison of a study, needs; an empty list if it needs none."""
-        tuning = self.studies[wildcards.study].tuning
+        tuning = self.tuned.get(wildcards.study)
         if tuning is None or ("block" in dict(wildcards) and self._job(wildcards).family is None):
             return []
         return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
@@ -103,7 +105,7 @@ class Trainings:
         """Return what the winners of a tuned study depend on, apart from the rows of its first stage."""
         study = self.studies[wildcards.study]
         tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
-        return {"rule": study.tuning.rule, "measured": study.selected_by._asdict(), "candidates": tuned}
+        return {"rule": self.tuned[wildcards.study].rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""
@@ -145,7 +147,7 @@ class Trainings:
             primary, variants = study.primary, runs.candidates(study)
             dataset = primary.dataset or next(iter(self.datasets[name]))
             for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
-                label = next(iter(variants[objective])) if study.tuning is None else objective
+                label = objective if name in self.tuned else next(iter(variants[objective]))
                 found.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
         return found
 
