@@ -27,18 +27,37 @@ rule evaluate:
         "../workflow/scripts/evaluate.py"
 
 
+rule select:
+    """Select one configuration of each tuned objective by its pilot seeds on the validation split."""
+    input:
+        rows=trainings.pilots(rules.evaluate.output.rows),
+    output:
+        winners="results/{study}/tuning/winners.json",
+        rows="results/{study}/artefacts/tuning.parquet",
+    wildcard_constraints:
+        study=any_of(trainings.tuned),
+    resources:
+        **growing("resources/select"),
+    params:
+        settings=trainings.selecting,
+    script:
+        "../workflow/scripts/select_winners.py"
+
+
 rule compare:
     """Gather the rows of a study; compute the selection, the headroom and the primary contrast."""
     input:
         rows=trainings.every(rules.evaluate.output.rows),
         curves=trainings.every(rules.evaluate.output.curves),
         runs=trainings.every(rules.evaluate.output.runs),
+        pilots=trainings.pilots(rules.evaluate.output.runs),
+        winners=trainings.winners,
         published=branch(setting("{study}/published"), then=PUBLISHED),
     output:
         rows="results/{study}/artefacts/rows.parquet",
         curves="results/{study}/artefacts/curves.parquet",
         runs="results/{study}/artefacts/runs.json",
-        selection="results/{study}/artefacts/selection.parquet",
+        candidates="results/{study}/artefacts/candidates.parquet",
         published="results/{study}/artefacts/published.parquet",
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",

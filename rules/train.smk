@@ -8,6 +8,7 @@ rule train:
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
+        winners=trainings.winners,
     output:
         manifest=ensure(
             "results/{study}/manifests/{dataset}/{objective}/{block}.json",

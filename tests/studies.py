@@ -39,6 +39,20 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
     return study | changes
 
 
+def tuned_study(**changes: Any) -> dict[str, Any]:
+    """A study of two stages: three tuned objectives with two configurations each, one that follows, and one that is not tuned."""
+    objectives = {
+        "CL": {"name": "cl", "temperature": [0.2, 0.5]},
+        "HCL": {"name": "hcl", "class_probability": 0.1, "temperature": [0.2, 0.5], "beta": [2.0]},
+        "Oracle": {"name": "oracle", "temperature": [0.2, 0.5]},
+        "Hardness": {"name": "hcl", "class_probability": 0},
+        "CL-untuned": {"name": "cl", "temperature": 0.5},
+    }
+    primary = tiny_study()["primary"] | {"treatment": "HCL"}
+    tuning = {"seeds": [100, 101], "follow": {"Hardness": "HCL"}}
+    return tiny_study(objectives=objectives, primary=primary, tuning=tuning) | changes
+
+
 def tiny_words(**changes: Any) -> dict[str, Any]:
     """A likelihood study of few synthetic reports."""
     study = {

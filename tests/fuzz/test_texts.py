@@ -19,7 +19,7 @@ from trueneg.legible import legible
 from trueneg.report.drawing import finish as finish_figure
 from trueneg.report.drawing import panels, save
 from trueneg.report.figures.embedding import embedding
-from trueneg.report.formats import Cell, Group, Table, from_frame
+from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.formats import save as save_table
 from trueneg.report.page import StudyPage, render_page
 
@@ -127,7 +127,6 @@ def page_of(folder, text):
         headroom=[text],
         warnings=[text],
         config=text,
-        selection=from_frame(pd.DataFrame({"objective": [text], "chosen": [text], "candidates": [3]})),
         tables=[(text, text, table)],
         figures=[],
     )

@@ -13,6 +13,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.answers import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
+from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
@@ -202,11 +203,13 @@ def write(folder, given, datasets=("phantom",), **options):
     found["answer"] = answer(found, "DCL-LM", "CL", 0.07)
     comparison = {"name": "small", "selection": json.loads(selection.to_json(orient="records")), "seeds": len(of.seed_list)}
     comparison |= {"headroom": json.loads(labels.to_json(orient="records")), "primary": json.loads(found.to_json())}
+    comparison["selected by"] = MEASURED._asdict()
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))
     (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
     (folder / "runs.json").write_text("[]")
     measured.to_parquet(folder / "rows.parquet")
+    describe_candidates(measured, candidates, MEASURED, selection).to_parquet(folder / "candidates.parquet")
     curves(of, datasets).to_parquet(folder / "curves.parquet")
     published_numbers(of, ROOT / "config/published.csv").to_parquet(folder / "published.parquet")
     class_probabilities().to_parquet(folder / "class_probabilities.parquet")

@@ -57,7 +57,7 @@ def written(dataset, folder):
     (folder / "study.yaml").write_text(study_of(dataset).model_dump_json())
     selection = rows[["dataset", "objective", "variant"]].drop_duplicates().assign(candidates=1)
     primary = KNN._asdict() | {"answer": "", "outcome": "undecided"}
-    comparison = {"headroom": [], "selection": selection.to_dict("records"), "primary": primary, "seeds": 3}
+    comparison = {"headroom": [], "selection": selection.to_dict("records"), "primary": primary, "seeds": 3, "selected by": {}}
     (folder / "comparison.json").write_text(json.dumps(comparison))
     rows.to_parquet(folder / "rows.parquet")
     curves.to_parquet(folder / "curves.parquet")

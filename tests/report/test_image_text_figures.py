@@ -356,13 +356,14 @@ def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity"]
     drawn_of_plain = list(catalogue.figures_by_name(plain))
     tradeoff = ["tradeoff", "tradeoff_differences"]
-    assert drawn_of_plain == [*tradeoff, "similarity_histograms", "grounding_overlays", "eta_by_class", *always]
+    others = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
+    assert drawn_of_plain == [*tradeoff, "candidates", *others, *always]
     assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *catalogue.RECO_FIGURES}
     assert set(tradeoff) <= set(catalogue.SSD_FIGURES)
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
-    assert list(catalogue.figures_by_name(least)) == ["eta_by_class", *always]
-    assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {
+    assert list(catalogue.figures_by_name(least)) == ["candidates", "eta_by_class", *always]
+    assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {
         "published",
         "contrasts",
     }
@@ -370,7 +371,7 @@ def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     entry = {"paper": "p", "tables": ["t"]}
     contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
     everything = catalogue.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
-    assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
+    assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences", "candidates"}
 
 
 def test_a_figure_reads_only_the_files_that_it_needs():

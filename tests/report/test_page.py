@@ -67,7 +67,6 @@ FULL = {
     "headroom": ["clear headroom: so it is"],
     "warnings": ["2 runs are stale."],
     "config": "small:\n  seeds: 8\n",
-    "selection": from_frame(pd.DataFrame({"objective": ["DCL"], "chosen": ["DCL,class_probability=0.1"], "candidates": [3]})),
     "tables": [("Numbers", "In percent.", from_frame(pd.DataFrame({"objective": ["CL"], "mean": [91.25]})))],
 }
 
@@ -84,7 +83,6 @@ def test_the_page_shows_everything_of_a_study(tmp_path, figure):
         "clear headroom: so it is",
         "2 runs are stale.",
         "seeds: 8",
-        "DCL,class_probability=0.1",
         "In percent.",
         "91.25",
         "Caption.",
@@ -111,7 +109,6 @@ def test_text_is_escaped_wherever_it_comes_from(tmp_path):
         warnings=[HOSTILE],
         tables=[(HOSTILE, HOSTILE, table), (HOSTILE, HOSTILE, from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})))],
         config=HOSTILE,
-        selection=from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})),
     )
     text, reader = page_of(tmp_path, study)
     assert len([script for script in reader.of("script") if script.get("type") != "application/json"]) == 1

@@ -63,7 +63,7 @@ def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text, tmp_
     assert not re.search(r"[<>&\x00-\x1f]", written)
 
 
-def test_every_run_is_known_with_what_made_it(artefacts, provenance):
+def test_every_run_is_known_with_what_made_it_and_candidates_without_test_values(artefacts, provenance):
     states = [run["state"] for run in provenance.runs]
     assert states == ["stale"] + ["finished"] * (len(states) - 1)
     first = provenance.runs[0]
@@ -73,8 +73,14 @@ def test_every_run_is_known_with_what_made_it(artefacts, provenance):
         assert first["configuration"][f"training.{key}"] == json.dumps(first["settings"]["training"][key])
     rows = load_rows(artefacts / "rows.parquet")
     expected = AUC.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"]
+    selection = json.loads((artefacts / "comparison.json").read_text())["selection"]
+    chosen = set(rows.merge(pd.DataFrame(selection)[["objective", "variant"]])["run"])
+    assert 0 < len(chosen) < len(provenance.runs)
     for run in provenance.runs:
-        assert float(run["value"]) == pytest.approx(expected[run["id"]], abs=5e-4)
+        if run["id"] in chosen:
+            assert float(run["value"]) == pytest.approx(expected[run["id"]], abs=5e-4)
+        else:
+            assert run["value"] == "–"
 
 
 def runs_at(described):

@@ -20,7 +20,7 @@ from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
-OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "selection": "selection.parquet"}
+OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "candidates": "candidates.parquet"}
 OUTPUTS |= {"published": "published.parquet", "comparison": "comparison.json", "study": "study.yaml"}
 
 PROTOCOL = {"file": "protocol.md", "checksum": "0", "commit": "1", "date": "2026-10-01T12:00:00+02:00"}
@@ -36,7 +36,7 @@ def summarised(folder, settings, rows, curves):
     (folder / "block.json").write_text("[]")
     blocks = [folder / f"{name}.parquet" for name in ("first", "second")]
     inputs = SimpleNamespace(rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"])
-    inputs.published = ROOT / "config/published.csv"
+    inputs.published, inputs.pilots, inputs.winners = ROOT / "config/published.csv", [], []
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
     summarise_study("small", settings, inputs, outputs, PROTOCOL)
     assert len(load_rows(outputs.rows)) == len(rows)
@@ -53,9 +53,8 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
     for key in ("primary", "headroom", "seeds"):
         assert comparison[key] == expected[key]
     assert comparison["protocol"] == PROTOCOL | {"beforehand": True}
-    assert [{key: value for key, value in one.items() if key != "at edge"} for one in comparison["selection"]] == expected[
-        "selection"
-    ]
+    for found, one in zip(comparison["selection"], expected["selection"], strict=True):
+        assert {key: found[key] for key in one} == one
     assert published.empty
 
 

@@ -10,5 +10,6 @@ with job(snakemake.log[0]):
         subsets=snakemake.input.subsets,
         store=snakemake.params.store,
         manifest=snakemake.output.manifest,
+        winners=snakemake.input.get("winners") or None,
         retrain_stale=snakemake.params.retrain_stale is not None,
     )

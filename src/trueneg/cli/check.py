@@ -11,7 +11,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Run, RunSettings, all_runs, datasets, pairs_key
+from trueneg.config.runs import Job, Run, RunSettings, datasets, jobs, pairs_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import load_source
@@ -29,6 +29,7 @@ from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RUN, read_json
 from trueneg.store.run_store import RunStore
+from trueneg.store.winners import WINNERS, chosen
 
 MEASURED_UPDATES = 3
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
@@ -85,29 +86,61 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
     store, lines = RunStore(results / "runs"), []
     sources: dict[str, Data] = {}
     states: dict[str, dict[str, list[str]]] = {}
-    missing: list[tuple[Run, Data]] = []
-    for run in all_runs(name, study):
-        dataset = run.settings["dataset"]
-        label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
-        if label not in sources:
-            is_image = isinstance(study, ImageStudy)
-            sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
-            lines += [f"{label}: {sources[label].description}", *sources[label].changes]
-        data, state = sources[label], "missing"
-        if data.checksum is not None:
-            state = _state(store, run, run_id(run, data.checksum(run.settings)))
-            states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
-        if state not in DONE:
-            missing.append((run, data))
+    missing: dict[str, list[tuple[Run, Data]]] = {}  # by stage
+    winners = _winners(name, study, results)
+    for job in jobs(name, study):
+        is_open = job.family is not None and winners is None
+        for run in _costliest(job) if is_open else _decided(job, winners):
+            dataset = run.settings["dataset"]
+            label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
+            if label not in sources:
+                is_image = isinstance(study, ImageStudy)
+                sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
+                lines += [f"{label}: {sources[label].description}", *sources[label].changes]
+            data, state = sources[label], "missing"
+            if data.checksum is not None and not is_open:
+                state = _state(store, run, run_id(run, data.checksum(run.settings)))
+                states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
+            if state not in DONE:
+                missing.setdefault(_stage(study, job, winners), []).append((run, data))
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
     lines += _outdated(results, results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
         lines += [f"MISSING {part}" for part in _missing_networks(study)]
         lines += _changed_benchmark(study, results)
-        if any(data.checksum is None for _, data in missing):
+        if any(data.checksum is None for listed in missing.values() for _, data in listed):
             lines += [f"MISSING {part}" for part in _missing_images(study)]
-    return [*lines, _time(missing, store) if missing else "Nothing to train: every run is in the store."]
+    times = [f"{stage}{_time(listed, store)}" for stage, listed in missing.items()]
+    return [*lines, *(times or ["Nothing to train: every run is in the store."])]
+
+
+def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
+    """Return the file with the winners of a tuned study, if its first stage is finished or is replaced by a file."""
+    if study.tuning is None:
+        return None
+    path = Path(study.tuning.winners or results / name / WINNERS)
+    return path if path.is_file() or study.tuning.winners is not None else None
+
+
+def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:
+    """Return how the line with the time of a stage begins; the second stage has no exact time before its winners are known."""
+    if study.tuning is None:
+        return ""
+    return "first stage: " if job.is_pilot else f"second stage{', at most' if winners is None else ''}: "
+
+
+def _decided(job: Job, winners: Path | None) -> list[Run]:
+    """Return the runs of a job, which the winners decide if it depends on them."""
+    if job.family is None or winners is None:
+        return job.runs
+    _, runs = chosen(job.to_json(), winners)
+    return [Run(**run) for run in runs]
+
+
+def _costliest(job: Job) -> list[Run]:
+    """Return the runs of the choice that takes longest to train."""
+    return max((choice.runs for choice in job.choices.values()), key=lambda listed: relative_cost(listed[0].settings))
 
 
 def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:

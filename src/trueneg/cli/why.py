@@ -1,5 +1,6 @@
 """Report the provenance of a result (study, settings, runs, code, data, machine, time) and whether it is up to date."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
+from trueneg.report.labels import seed_count, variant_name
 from trueneg.store import provenance, records
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
@@ -42,6 +44,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
         comparison       headroom and primary contrast; only for results of a study that trains
+        candidates       what the objectives of these runs were selected from, with validation means and run ids
         time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
         ===============  ======================================================================================
 
@@ -76,6 +79,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         elif kind != "theory":
             found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
             runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts, line)
+            found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
     for run in runs:
         objective = run["settings"]["objective"]
         if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
@@ -107,6 +111,20 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
     place = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
+
+
+def _candidates(path: Path, comparison: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the candidates among which the objectives of the runs, or those that they follow, were selected."""
+    follows = {(one["dataset"], one["objective"]): one.get("follows") for one in comparison["selection"]}
+    named, ids = {(run["dataset"], run["objective"]) for run in runs}, {run["id"] for run in runs}
+    named |= {(dataset, follows[dataset, objective]) for dataset, objective in named & follows.keys()}
+    table = records.read_rows(path).drop(columns="standard deviation")
+    found = [
+        own
+        for place, own in table.groupby(["dataset", "objective"], sort=False)
+        if place in named or not ids.isdisjoint(" ".join(own["runs"]).split())
+    ]
+    return [row for own in found for row in json.loads(own.to_json(orient="records"))]
 
 
 def _named(path: Path, line: int | None) -> set[str]:
@@ -197,6 +215,11 @@ def as_text(found: Mapping[str, Any]) -> str:
         "answer": [*labels, comparison["primary"]["answer"]] if comparison else [],
         "settings that differ from the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
         "models": (f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models),
+        "candidates": (
+            f"{one['dataset']}, {variant_name(one['objective'], one['variant'])}: validation mean {one['mean']:.4g}, "
+            f"{seed_count([one['seeds']])}{', chosen' if one['chosen'] else ''}: {one['runs']}"
+            for one in found.get("candidates", ())
+        ),
         "runs": (
             f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
             for run in runs[:LISTED_RUNS]

@@ -15,6 +15,7 @@ from trueneg.store import provenance, user_files
 from trueneg.store.records import MANIFEST, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
+from trueneg.store.winners import WINNERS
 
 
 class Trainings:
@@ -25,6 +26,7 @@ class Trainings:
     Attributes:
         studies: the studies that train encoders, by name.
         images: the image studies among them.
+        tuned: the settings of the tuning of those that have any.
         image_text: the image–text studies among them.
         datasets: resolved settings of each data set as plain values, by study and label; if each seed has a corpus of its own,
             those of the first seed.
@@ -34,6 +36,7 @@ class Trainings:
         self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
         self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
         self.images = [name for name in self.studies if name not in self.image_text]
+        self.tuned = {name: study.tuning for name, study in self.studies.items() if study.tuning is not None}
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
@@ -47,8 +50,12 @@ class Trainings:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Return an input function that fills in the pattern for every training job of a study."""
-        return lambda wildcards: self.each_block(pattern, wildcards.study)
+        """Return an input function that fills in the pattern for every training job of a study, except those of a first stage."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=False)
+
+    def pilots(self, pattern: str) -> Callable[[Any], list[str]]:
+        """Return an input function that fills in the pattern for every training job of a tuned study's first stage."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=True)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
         """Return an input function that fills in the pattern for the first matching job, if possible one that trains."""
@@ -60,9 +67,9 @@ class Trainings:
 
         return path
 
-    def each_block(self, pattern: str, study: str | None = None) -> list[str]:
-        """Fill in the pattern for every training job (of one study, if given); duplicate paths are listed once."""
-        jobs = [job for job in self._jobs.values() if study in (None, job.study)]
+    def each_block(self, pattern: str, study: str | None = None, is_pilot: bool | None = None) -> list[str]:
+        """Fill in the pattern for every training job (of one study or stage, if given); duplicate paths are listed once."""
+        jobs = [job for job in self._jobs.values() if study in (None, job.study) and is_pilot in (None, job.is_pilot)]
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
@@ -98,9 +105,22 @@ class Trainings:
         """Return the seeds of a block."""
         return runs.blocks(self.studies[wildcards.study])[wildcards.block]
 
-    def runs(self, wildcards: Any) -> list[dict[str, Any]]:
-        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
-        return [run.to_json() for run in self._job(wildcards).runs]
+    def runs(self, wildcards: Any) -> Any:
+        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Job.to_json`."""
+        return self._job(wildcards).to_json()
+
+    def winners(self, wildcards: Any) -> str | list[str]:
+        """Return the path of the winners that a job, or the comparison of a study, needs; an empty list if it needs none."""
+        tuning = self.tuned.get(wildcards.study)
+        if tuning is None or ("block" in dict(wildcards) and self._job(wildcards).family is None):
+            return []
+        return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
+
+    def selecting(self, wildcards: Any) -> dict[str, Any]:
+        """Return what the winners of a tuned study depend on, apart from the rows of its first stage."""
+        study = self.studies[wildcards.study]
+        tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
+        return {"rule": self.tuned[wildcards.study].rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
     def files(self, wildcards: Any, output: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
@@ -152,7 +172,8 @@ class Trainings:
             primary, variants = study.primary, runs.candidates(study)
             dataset = primary.dataset or next(iter(self.datasets[name]))
             for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
-                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{next(iter(variants[objective]))}.parquet")
+                label = objective if name in self.tuned else next(iter(variants[objective]))
+                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
         return found
 
     def phrases(self, wildcards: Any) -> int:
@@ -161,4 +182,4 @@ class Trainings:
 
 
 def _cost(job: runs.Job) -> float:
-    return relative_cost(job.runs[0].settings) * len(job.runs)
+    return max(relative_cost(choice.runs[0].settings) * len(choice.runs) for choice in job.choices.values())

@@ -1,5 +1,6 @@
 """Checks across the settings of a configuration: references to unknown names, and settings that exclude each other."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,16 +8,17 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, objectives, of_seed, swept
+from trueneg.config.runs import candidates, corpora, datasets, families, objectives, of_seed, swept, taken_over
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
-from trueneg.specs.tasks import comparable
+from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
+TEMPERATURES = ("temperature", "logit_scale")  # every tuning budget includes one of them
 
 
 def contradictions(configuration: Configuration) -> Iterator[str]:
@@ -43,6 +45,7 @@ def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy
 def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     """Report unknown names in comparisons and figures."""
     primary, data = study.primary, datasets(study)
+    labels = study.objectives if study.tuning is not None else objectives(study)
     for key in ("treatment", "baseline", "oracle"):
         yield from _unknown(f"primary.{key}", [getattr(primary, key)], study.objectives)
     oracle = study.objectives.get(primary.oracle or "")
@@ -54,15 +57,61 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     yield from _unknown_dataset("primary.dataset", primary.dataset, data)
     yield from _primary(study)
     for name, figure in study.figures:
-        yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), objectives(study))
+        yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), labels)
         yield from _unknown(f"figures.{name}.dataset", [getattr(figure, "dataset", None)], data, "data sets")
     for number, published in enumerate(study.published):
-        yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | objectives(study))
+        yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | labels)
         yield from _unknown(f"published.{number}.settings", published.settings, data, "data sets")
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
             yield f"conditions contains {field}, but training.{field} is {value}; expected a list of values"
+
+
+def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
+    """Report unequal budgets, shared seeds and unknown names of a tuned study."""
+    tuning, baseline = study.tuning, study.primary.baseline
+    if tuning is None:
+        return
+    if study.sweeps != "combined":
+        yield f"sweeps is {study.sweeps!r}, which selects nothing; expected combined, or no tuning"
+        return
+    tuned, known = families(study), comparable(study)
+    if both := sorted({*tuning.seeds} & {*study.seed_list}):
+        yield f"tuning.seeds and seeds both contain {', '.join(map(str, both))}; expected other seeds in each stage"
+    if baseline in study.objectives and baseline not in tuned:
+        yield f"primary.baseline {baseline!r} is not tuned; give it as many configurations as the other tuned objectives"
+    counts = {name: len(variants) for name, variants in tuned.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        yield f"objectives: {found} configurations; expected the same number for every tuned objective"
+    for name, variants in tuned.items():
+        first, *others = map(json.loads, variants.values())
+        varied = [field for field, value in first.items() if any(other[field] != value for other in others)]
+        if not set(varied) & set(TEMPERATURES):
+            yield f"objectives.{name} sweeps {', '.join(varied)}; expected {' or '.join(TEMPERATURES)} among its sweeps"
+    for follower, family in tuning.follow.items():
+        yield from _follower(study, follower, family, tuned)
+    if tuning.by is not None:
+        yield from (mistakes := list(_not_measured("tuning.by", tuning.by, study, known)))
+        if not mistakes and not METRICS[tuning.by.metric].higher_is_better:
+            yield f"tuning.by.metric is {tuning.by.metric!r}; expected one for which higher is better"
+
+
+def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection[str]) -> Iterator[str]:
+    """Report an objective that cannot take over the values of its tuned objective."""
+    key = f"tuning.follow.{follower}"
+    unknown = [*_unknown("tuning.follow", [follower], study.objectives), *_unknown(key, [family], tuned, "tuned objectives")]
+    if unknown:
+        yield from unknown
+        return
+    own = study.objectives[follower]
+    if values := swept(own):
+        yield f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows {family}; expected a single value"
+    if absent := [field for field in swept(study.objectives[family]) if field not in type(own).model_fields]:
+        yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
+    elif not any(taken_over(study, follower).values()):
+        yield f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove one of them"
 
 
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
@@ -114,6 +163,7 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
 CHECKS: tuple[tuple[type, Any], ...] = (
     (LikelihoodStudy, _language_models),
     (TrainedStudy, _comparisons),
+    (TrainedStudy, _tuning),
     (ImageStudy, _images),
     (ImageTextStudy, _annotations),
     (ImageTextStudy, _pairs),
@@ -140,10 +190,11 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
         )
     splits = {one.task: its_task.splits(study) for one, its_task in known.items()}
     several = [name for name, variants in candidates(study).items() if len(variants) > 1]
-    if several and "validation" not in splits[measured.task]:
+    key, selecting = ("primary", measured) if study.selected_by == measured else ("tuning.by", study.selected_by)
+    if several and "validation" not in splits.get(selecting.task, ("validation",)):
         others = ", ".join(name for name, own in splits.items() if "validation" in own)
         yield (
-            f"primary.task is {measured.task!r}, which is not measured on the validation split, where one variant of each of "
+            f"{key}.task is {selecting.task!r}, which is not measured on the validation split, where one variant of each of "
             f"{', '.join(several)} is selected; expected one of: {others}; or single values instead of lists, except "
             "for settings named in conditions"
         )
@@ -156,7 +207,7 @@ def _has_chance(measured: Measurement, task: Task) -> bool:
 
 def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, known: Iterable[Measurement]) -> Iterator[str]:
     """Report a measurement that is not among the known ones."""
-    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}[given.task]
+    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}.get(given.task)
     if needs and not study.provided[needs]:
         yield f"{key}.task {given.task!r} needs {needs}, which {study.dataset.source} does not have; remove or change it"
         return

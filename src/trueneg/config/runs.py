@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, get_origin
+from typing import Any, NamedTuple, get_origin
 
 from pydantic_core import to_jsonable_python
 
@@ -37,15 +37,44 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
+class Choice:
+    """The runs of one configuration of an objective, and its swept values as written in the rows."""
+
+    variant: str
+    runs: list[Run]
+
+
+@dataclasses.dataclass(frozen=True)
 class Job:
-    """The runs of one objective on one block of seeds; the first four fields are the wildcards of the job."""
+    """The runs of one objective on one block of seeds; the first four fields are the wildcards of the job.
+
+    Attributes:
+        row_names: identifying columns of the rows; without ``variant`` if a winner decides it.
+        choices: by the winning variant of `family`, what is then trained; a single choice if there is no family.
+        family: the tuned objective whose winner decides; None: nothing is to be decided.
+        is_pilot: whether the job belongs to the first stage of a tuned study.
+    """
 
     study: str
     dataset: str
     objective: str
     block: str
-    runs: list[Run]
-    row_names: dict[str, str]  # identifying columns of the rows
+    row_names: dict[str, str]
+    choices: dict[str, Choice]
+    family: str | None = None
+    is_pilot: bool = False
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of the first choice, which is the only one unless a winner decides."""
+        return next(iter(self.choices.values())).runs
+
+    def to_json(self) -> Any:
+        """Return plain values: the runs; if a winner decides, the family and the choices with their runs."""
+        if self.family is None:
+            return [run.to_json() for run in self.runs]
+        choices = {winner: dataclasses.asdict(choice) for winner, choice in self.choices.items()}
+        return {"dataset": self.dataset, "family": self.family, "choices": choices}
 
 
 def training_kind(settings: RunSettings) -> str:
@@ -161,9 +190,44 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the variants from which validation selects one, by objective; only the base if ``sweeps`` is ``one at a time``."""
-    few = 1 if study.sweeps == "one at a time" else None
-    return {name: dict(itertools.islice(found.items(), few)) for name, found in variants(study).items()}
+    """Return the variants from which validation selects one, by objective.
+
+    Only the base if ``sweeps`` is ``one at a time``, and only one for an objective that follows another.
+    """
+    single = set(study.objectives) if study.sweeps == "one at a time" else followed(study)
+    return {name: dict(itertools.islice(found.items(), 1 if name in single else None)) for name, found in variants(study).items()}
+
+
+def followed(study: TrainedStudy) -> dict[str, str]:
+    """Return the tuned objective that each of the following objectives follows; empty if the study is not tuned."""
+    return dict(study.tuning.follow) if study.tuning is not None else {}
+
+
+def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
+    """Return the objectives that a tuned study tunes, with their variants by label; empty if the study is not tuned."""
+    return {name: found for name, found in candidates(study).items() if study.tuning is not None and len(found) > 1}
+
+
+def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
+    """Return the settings of which a follower takes the winner's values, by section.
+
+    These are the swept ones of shared sections, and those of the objective that the follower leaves at their defaults.
+    """
+    own, found = study.objectives[follower], {}
+    for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items():
+        is_own = section == "objective"
+        found[section] = [field for field in swept(model) if not is_own or _at_default(own, field)]
+    return found
+
+
+def _at_default(section: Settings, name: str) -> bool:
+    field = type(section).model_fields.get(name)
+    return field is not None and not field.is_required() and getattr(section, name) == field.get_default()
+
+
+def pilot_seeds(study: TrainedStudy) -> list[int]:
+    """Return the seeds of the first stage; empty if the study has none."""
+    return [] if study.tuning is None or study.tuning.winners is not None else list(study.tuning.seeds)
 
 
 def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
@@ -178,8 +242,12 @@ def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
 
 
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:
-    """Return the seeds of each job by block name; the name lists the seeds, so a block that grows gets a new name."""
-    seeds = study.seed_list
+    """Return the seeds of each job by block name, of both stages if the study is tuned."""
+    return _blocks(study, pilot_seeds(study)) | _blocks(study, study.seed_list)
+
+
+def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
+    """Return blocks of seeds by name; the name lists the seeds, so a block that grows gets a new name."""
     size = 1 if getattr(study.dataset, "corpus_per_seed", False) else study.training.seeds_per_job
     found = {}
     for start in range(0, len(seeds), size):
@@ -189,21 +257,72 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
     return found
 
 
+class Plan(NamedTuple):
+    """What is trained under a label, on every block of seeds: for the possible winners, the swept values and the sections."""
+
+    label: str
+    objective: str
+    choices: dict[str, tuple[dict[str, Any], Sections]]
+    family: str | None = None
+    is_pilot: bool = False
+
+
+def plans(study: TrainedStudy) -> Iterator[Plan]:
+    """Yield what a study trains on a data set: each variant; if the study is tuned, each candidate, then each objective."""
+    found = objectives(study)
+    every_variant = (Plan(label, name, {"": (values, sections)}) for label, (name, values, sections) in found.items())
+    if study.tuning is None:
+        yield from every_variant
+        return
+    tuned = families(study)
+    if pilot_seeds(study):
+        yield from (plan._replace(is_pilot=True) for plan in every_variant if plan.objective in tuned)
+    for name in study.objectives:
+        family = followed(study).get(name, name)
+        winners = [(values, sections) for of, values, sections in found.values() if of == family]
+        if family in tuned:
+            choices = {canonical(values): _following(study, name, values, sections) for values, sections in winners}
+            yield Plan(name, name, choices, family)
+        else:
+            yield Plan(name, name, {"": winners[0]})
+
+
+def _following(study: TrainedStudy, name: str, values: dict[str, Any], sections: Sections) -> tuple[dict[str, Any], Sections]:
+    """Return the values and the sections of an objective if its family has the given winner."""
+    if name not in followed(study):
+        return values, sections
+    own, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
+    for section, fields in taken.items():
+        own[section] = own[section].model_copy(update={field: getattr(sections[section], field) for field in fields})
+    return {field: values[field] for fields in taken.values() for field in fields}, own
+
+
 def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
     """Yield the training jobs of a study."""
+    seeds_of = {stage: _blocks(study, seeds) for stage, seeds in ((True, pilot_seeds(study)), (False, study.seed_list))}
     for dataset, (condition, resolved) in conditions(study).items():
-        for label, (objective, values, sections) in objectives(resolved).items():
-            sections = sections | {"dataset": resolved.dataset}
-            settings = {section: model.model_dump(mode="json") for section, model in sections.items()}
-            row_names = {"study": name, "dataset": dataset, "objective": objective}
-            row_names |= {"condition": canonical(condition), "variant": canonical(values)}
-            for block, seeds in blocks(study).items():
-                own = settings | {"dataset": of_seed(settings["dataset"], seeds[0])}
-                yield Job(name, dataset, label, block, [Run(name, dataset, label, seed, own) for seed in seeds], row_names)
+        for plan in plans(resolved):
+            row_names = {"study": name, "dataset": dataset, "objective": plan.objective, "condition": canonical(condition)}
+            settings = {
+                winner: (canonical(values), _plain(sections | {"dataset": resolved.dataset}))
+                for winner, (values, sections) in plan.choices.items()
+            }
+            if plan.family is None:
+                row_names["variant"] = settings[""][0]
+            for block, seeds in seeds_of[plan.is_pilot].items():
+                choices = {}
+                for winner, (variant, of_any_seed) in settings.items():
+                    own = {**of_any_seed, "dataset": of_seed(of_any_seed["dataset"], seeds[0])}
+                    choices[winner] = Choice(variant, [Run(name, dataset, plan.label, seed, own) for seed in seeds])
+                yield Job(name, dataset, plan.label, block, row_names, choices, plan.family, plan.is_pilot)
+
+
+def _plain(sections: Sections) -> RunSettings:
+    return {section: model.model_dump(mode="json") for section, model in sections.items()}
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:
-    """Return all runs of a study."""
+    """Return all runs of a study; where a winner decides, those of the first choice."""
     return [run for job in jobs(name, study) for run in job.runs]
 
 

@@ -12,6 +12,7 @@ from trueneg.specs.settings import (
     EachOnce,
     Fraction,
     Integer,
+    Name,
     NonEmpty,
     PathText,
     Positive,
@@ -101,6 +102,22 @@ class PrimaryContrast(Contrast, MeasurementSettings):
     published: Real | None = Field(None, description="published difference, shown beside the minimum detectable difference")
 
 
+class Tuning(Settings):
+    """Two stages: pilot seeds select one configuration of each objective with sweeps; then the winners are trained on `seeds`."""
+
+    seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(description="pilot seeds of the first stage, none of them in `seeds`")
+    rule: Literal["largest mean"] = Field(
+        "largest mean",
+        description="how a winner is selected: largest mean over pilot seeds on the validation split; ties go to the first",
+    )
+    by: MeasurementSettings | None = Field(None, description="measurement to select by; none: that of `primary`")
+    follow: dict[Name, str] = Field(
+        {},
+        description="tuned objective whose winning values an untuned one takes over, where it leaves the setting at its default",
+    )
+    winners: PathText | None = Field(None, description="winners.json of an earlier first stage, which is then not run")
+
+
 class Published(Settings):
     """Tables of a paper. config/published.csv lists each printed number and the measurement of ours that corresponds to it."""
 
@@ -137,6 +154,7 @@ class TrainedStudy(Study):
     protocol: PathText | None = technical(
         None, "file, committed in git before the runs, that names the comparisons; the report shows its hash and date"
     )
+    tuning: Tuning | None = Field(None, description="select configurations on pilot seeds before the study's seeds are trained")
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any
@@ -150,6 +168,12 @@ class TrainedStudy(Study):
     def seed_list(self) -> list[int]:
         """The seeds as a list, whether given as a count or a list."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    @property
+    def selected_by(self) -> Measurement:
+        """The measurement by which validation selects a variant of each objective."""
+        given = self.tuning.by if self.tuning is not None else None
+        return (given or self.primary).measurement
 
     @property
     def provided(self) -> Mapping[str, bool]:

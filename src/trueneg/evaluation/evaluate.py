@@ -32,7 +32,7 @@ class Block(NamedTuple):
     """The runs of a manifest, encoded on a leased device.
 
     Attributes:
-        names: the study, dataset and objective that the runs were trained for.
+        names: the study, dataset and objective that the runs were trained for, and the variant if a winner decided it.
         listed: the runs' entries in the manifest.
         store: the store of the runs.
         tasks: dotted name of the package with the evaluation tasks for the runs.
@@ -83,7 +83,7 @@ def evaluate_runs(
     """Evaluate the runs of a manifest with all tasks for their kind of training.
 
     Args:
-        names: columns that label the results.
+        names: columns that label the results; what they lack is taken from the manifest.
         settings: the study's evaluation settings.
         rows: output parquet file with the measured rows.
         curves: output parquet file with the training curves.
@@ -91,6 +91,7 @@ def evaluate_runs(
         block: further arguments of :func:`encoded_runs`.
     """
     with encoded_runs(threads=settings["threads"], **block) as encoded:
+        names = {**encoded.names, **names}
         measured = [{**names, **row} for ready in encoded.runs for row in rows_of(encoded.tasks, ready, settings)]
     save_rows(measured, rows)
     gather_training(encoded, names, curves, runs)
@@ -123,6 +124,6 @@ def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, 
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
-    """Return the study, dataset and objective that the runs of a manifest were trained for."""
+    """Return the study, dataset, objective and, if a winner decided it, variant that the runs of a manifest were trained for."""
     content = records.read_json(manifest, records.MANIFEST)
-    return {key: content[key] for key in ("study", "dataset", "objective")}
+    return {key: content[key] for key in ("study", "dataset", "objective", "variant") if key in content}

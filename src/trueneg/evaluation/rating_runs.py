@@ -83,7 +83,7 @@ def measure_ratings(
         for (run,) in encoded.runs:
             rated, seed = rated_pairs(run.source, table, run.subset.test), run.subset.seed
             measured = measure(run, rated, encoded.store.record(run.id)["settings"])
-            found.append([own.assign(**{"run": run.id, **names}, seed=seed) for own in measured])
+            found.append([own.assign(**{"run": run.id, **encoded.names, **names}, seed=seed) for own in measured])
             log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
     tables = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
     write_tables(dict(zip(paths, tables, strict=True)))

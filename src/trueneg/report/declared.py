@@ -15,6 +15,7 @@ from trueneg.stats.measurement import Measurement
 # Files in results/<study>/artefacts that figures and tables of trained studies read.
 ROWS = ("study.yaml", "comparison.json", "rows.parquet")
 CURVES = ("study.yaml", "comparison.json", "curves.parquet")
+CANDIDATES = ("study.yaml", "comparison.json", "candidates.parquet")
 PAIRED = "_differences"  # name suffix of figures that show paired differences instead of means
 
 
@@ -58,6 +59,13 @@ def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: 
         Drawing(name, make, title, caption, options=options | {"baseline": None}),
         Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=paired),
     ]
+
+
+def of_candidates(study: Study, make: Callable[..., Any], caption: str) -> list[Drawing]:
+    """Declare the figure or table of all candidates if a trained study selects any variant on the validation split."""
+    if not isinstance(study, TrainedStudy) or all(len(found) == 1 for found in runs.candidates(study).values()):
+        return []
+    return [Drawing("candidates", make, "Every candidate on the validation split", caption, CANDIDATES)]
 
 
 def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:

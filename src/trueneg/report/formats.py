@@ -12,7 +12,8 @@ from trueneg.legible import escape_control_characters
 
 # Characters that are special in LaTeX or missing from its fonts.
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "\u00a0": "~"}
-LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", "≈": r"$\approx$", "η": r"$\eta$"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", "≈": r"$\approx$"}
+LATEX |= {"α": r"$\alpha$", "β": r"$\beta$", "η": r"$\eta$"}
 LATEX |= {character: "\\" + character for character in "&%$#_{}"}
 
 

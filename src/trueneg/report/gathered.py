@@ -9,7 +9,8 @@ import pandas as pd
 
 from trueneg.config.configuration import KINDS
 from trueneg.report.declared import primary_dataset
-from trueneg.report.labels import variant_name
+from trueneg.report.labels import chosen_name, seed_count, variant_name
+from trueneg.report.metrics import evaluation_name, metric_name
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records
@@ -127,6 +128,40 @@ class Gathered:
         if found["beforehand"]:
             return [f"The comparisons were named beforehand in {file}."]
         return [f"The comparisons are named in {file}, which was committed after the first of these runs."]
+
+    @functools.cached_property
+    def names(self) -> Mapping[tuple[str, str], str]:
+        """Names of the objectives in tables, by data set and objective: with the values that were selected for them."""
+        return {
+            (one["dataset"], one["objective"]): chosen_name(
+                one["objective"], one["variant"], one.get("variants", ()), one.get("follows")
+            )
+            for one in self.comparison["selection"]
+        }
+
+    @property
+    def selected_by(self) -> Measurement:
+        """The measurement by which variants were selected on the validation split."""
+        return Measurement.of(self.comparison["selected by"])
+
+    @property
+    def selection_notes(self) -> list[str]:
+        """How the values in :attr:`names` were selected, the baseline with its values, ties, and edges of the grids."""
+        swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+        if not swept:
+            return []
+        measured, stage = self.selected_by, "pilot " if self.study.tuning is not None else ""
+        pairs = [(self.names[entry["dataset"], entry["objective"]], entry) for entry in swept]
+        tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
+        baselines = dict.fromkeys(name for name, entry in pairs if entry["objective"] == self.baseline)
+        how = f"{evaluation_name(measured)}, {metric_name(measured)}"
+        sentences = [
+            f"Values in parentheses were selected on the validation split by {how}: the largest mean over {stage}seeds "
+            f"({seed_count(entry['seeds'] for entry in swept)}).",
+            f"Baseline: {'; '.join(baselines)}." if baselines else "",
+            f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
+        ]
+        return [*filter(None, sentences), *self.edge_notes]
 
     @property
     def edge_notes(self) -> list[str]:

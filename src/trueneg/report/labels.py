@@ -1,7 +1,7 @@
 """Labels in figures and tables; objectives and data sets keep the names that the configuration gives them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trueneg.report.metrics import evaluation_name, metric_name, unit
 from trueneg.specs.settings import format_value
@@ -9,6 +9,7 @@ from trueneg.stats.measurement import Measurement
 
 INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
+SYMBOLS = {"temperature": "t", "class_probability": "η", "alpha": "α", "beta": "β"}  # of settings
 
 
 def axis_label(of: Measurement, baseline: str | None = None) -> str:
@@ -40,6 +41,43 @@ def variant_name(objective: str, variant: str) -> str:
         ('DCL,class_probability=0.1', 'CL')
     """
     return ",".join([objective, *(f"{key}={format_value(value)}" for key, value in json.loads(variant).items())])
+
+
+def settings_name(variant: str) -> str:
+    """Return a variant's settings, with symbols for common ones.
+
+    Example:
+        >>> settings_name('{"beta":1.0,"temperature":0.2}')
+        'β = 1, t = 0.2'
+    """
+    return ", ".join(f"{SYMBOLS.get(key, key)} = {format_value(value)}" for key, value in json.loads(variant).items())
+
+
+def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), follows: str | None = None) -> str:
+    """Return the name of an objective with the values that were selected for it, and what they were selected from.
+
+    Args:
+        objective: name of the objective.
+        variant: its variant.
+        variants: all variants among which it was selected.
+        follows: the objective from which the values were taken over.
+
+    Example:
+        >>> grid = ['{"beta":1,"temperature":0.1}', '{"beta":1,"temperature":0.2}']
+        >>> chosen_name("HCL", grid[1], grid), chosen_name("Oracle-random", '{"temperature":0.2}', follows="Oracle")
+        ('HCL (β = 1; t = 0.2 of 0.1, 0.2)', 'Oracle-random (t = 0.2, as Oracle)')
+        >>> chosen_name("CL", "{}")
+        'CL'
+    """
+    if follows is not None:
+        return f"{objective} ({settings_name(variant)}, as {follows})"
+    if len(variants) < 2:
+        return objective
+    parts = []
+    for key, value in json.loads(variant).items():
+        grid = dict.fromkeys(format_value(json.loads(one)[key]) for one in variants)
+        parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}" + (f" of {', '.join(grid)}" if len(grid) > 1 else ""))
+    return f"{objective} ({'; '.join(parts)})"
 
 
 def capitalised(text: str) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import metric_name
 from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, REGIONS, SENTENCES, lengths, sentence_labels, with_means
-from trueneg.report.tables.building import Head
+from trueneg.report.tables.building import UNNAMED, Head, Names
 from trueneg.stats.measurement import Measurement, measurements
 
 RELEVANCE = {"truth": "relevant: all true pairs", "report": "relevant: pairs from the same report"}
@@ -38,6 +38,7 @@ class Comparison(NamedTuple):
         headroom: one row per data set with the label of its headroom and a sentence about it.
         margins: equivalence margin of the primary measurement, if the study has one.
         notes: sentences under every table.
+        names: name of each line, by data set and objective, where it is not that of the objective.
     """
 
     rows: pd.DataFrame
@@ -46,14 +47,15 @@ class Comparison(NamedTuple):
     headroom: pd.DataFrame
     margins: Mapping[Measurement, float] = {}
     notes: Sequence[str] = ()
+    names: Names = UNNAMED
 
 
 def comparison_of(gathered: Gathered) -> Comparison:
     """Collect the data that all tables of a study share, from its selected variants."""
     # Use the test split only: some classes of the validation split may not be measurable on any seed's test split.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
-    notes = [*gathered.edge_notes, *gathered.data_notes]
-    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.headroom, gathered.margins, notes)
+    notes, oracle = [*gathered.selection_notes, *gathered.data_notes], gathered.study.primary.oracle
+    return Comparison(rows, gathered.baseline, oracle, gathered.headroom, gathered.margins, notes, gathered.names)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -17,11 +18,13 @@ from trueneg.report.labels import variant_name
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.tasks import measured_by
+from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.protocol import precedes
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows
+from trueneg.store.winners import read_winners
 
 
 def summarise_study(
@@ -33,8 +36,8 @@ def summarise_study(
         name: name of the study.
         settings: resolved settings of the study.
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
-            numbers, if the study compares with any.
-        outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
+            numbers, if the study compares with any; if the study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
+        outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``candidates``, ``published``
             (parquet), ``comparison`` (JSON: selection, headroom by data set, primary contrast, protocol), ``study`` (YAML, the
             settings).
         protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
@@ -46,23 +49,54 @@ def summarise_study(
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
-    candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
+    records += [record for path in inputs.pilots for record in read_json(path, [RUN])]
     try:
-        measured = study.primary.measurement
-        selection = select(rows, candidates, measured, higher_is_better(measured.metric))
-        selection["at edge"] = [
-            at_edge(variant, candidates[name]) for name, variant in zip(selection["objective"], selection["variant"], strict=True)
-        ]
-        comparison = {"name": name, "selection": _records(selection), **_comparison(study, rows, selection)}
+        selection, candidates, measured = _selection(study, rows, inputs.winners)
+        selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
+        comparison = {"name": name, **selected_by, **_comparison(study, rows, selection)}
         comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
     published = published_numbers(study, inputs.published)
-    tables = {outputs.rows: rows, outputs.curves: curves, outputs.selection: selection, outputs.published: published}
+    tables = {outputs.rows: rows, outputs.curves: curves, outputs.candidates: candidates, outputs.published: published}
     write_tables(tables)
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
         write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
+
+
+def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
+    """Return the variant of each objective on each data set, the candidates, and the measurement that selected one of them."""
+    variants = {objective: list(found.values()) for objective, found in study_runs.candidates(study).items()}
+    measured = study.selected_by
+    if winners:
+        measured, candidates = read_winners(winners)
+        # A file of winners may hold those of other objectives, too.
+        candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
+        selection = _of_winners(rows, candidates)
+    else:
+        selection = select(rows, variants, measured, higher_is_better(measured.metric))
+        candidates = describe_candidates(rows, variants, measured, selection)
+    followed = study_runs.followed(study)
+    details: list[dict[str, Any]] = []
+    for dataset, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(index=False):
+        own = candidates[(candidates["dataset"] == dataset) & (candidates["objective"] == objective)]
+        detail = {"at edge": at_edge(variant, own["variant"]), "tied": list(own.loc[own["tied"].astype(bool), "variant"])}
+        details.append(detail | {"variants": list(own["variant"]), "follows": followed.get(objective)})
+    return pd.concat([selection, pd.DataFrame(details, index=selection.index)], axis="columns"), candidates, measured
+
+
+def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
+    """Return a selection like that of :func:`trueneg.stats.comparison.select` for a tuned study, by the pilot seeds."""
+    found = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"].nunique().rename("seeds").reset_index()
+    found = found.assign(candidates=1, **{"validation mean": np.nan})
+    for (dataset, objective), own in candidates.groupby(["dataset", "objective"]):
+        (winner,) = own[own["chosen"]].to_dict("records")
+        is_own = (found["dataset"] == dataset) & (found["objective"] == objective)
+        if set(found.loc[is_own, "variant"]) - {winner["variant"]}:
+            raise ValueError(f"rows of {objective} on {dataset} are not those of its winner, {winner['variant']}; train it again")
+        found.loc[is_own, ["candidates", "seeds", "validation mean"]] = len(own), winner["seeds"], winner["mean"]
+    return found
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:

@@ -307,7 +307,7 @@ def select(
                     f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common; "
                     "expected at least one. Finish their runs."
                 )
-            ranked = complete.mean()
+            ranked = complete.mean().round(12)  # equal means may differ in their last bits
             best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
             found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
     return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])

@@ -8,7 +8,7 @@ import pandas as pd
 
 from trueneg.stats.measurement import Measurement
 from trueneg.store import provenance, records
-from trueneg.store.rows import load_rows
+from trueneg.store.rows import load_rows, reported
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
@@ -44,18 +44,32 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
 
 
 def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
-    """Return the primary metric of each study on the test split, by run id, and the ids of the runs with stale rows."""
+    """Return metrics of each study by run id, and the ids of the runs with stale rows.
+
+    The metrics are the primary one on the test split, and for candidates, the one on the validation split that selected among
+    them. Candidates that were not selected have no test values.
+    """
     metrics, stale = {}, set()
     for name in studies:
         folder = results / name / "artefacts"
-        primary = Measurement.of(records.read_json(folder / "comparison.json", records.COMPARISON)["primary"])
-        rows = load_rows(folder / "rows.parquet")
-        rows = primary.rows_of(rows[rows["split"] == "test"])
-        values = {run: round(value, 4) for run, value in zip(rows["run"], rows["value"], strict=True)}
-        metrics[f"{name}: {primary.task} {primary.metric}"] = values
+        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
+        primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
+        test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
+        metrics[f"{name}: {primary.task} {primary.metric}"] = _by_run(test)
+        if (folder / "candidates.parquet").is_file():
+            candidates = records.read_rows(folder / "candidates.parquet")
+            selecting = Measurement.of(comparison["selected by"])
+            pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]
+            validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
+            validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
+            metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
         made = records.read_json(folder / "runs.json", [records.RUN])
         stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
     return metrics, stale
+
+
+def _by_run(rows: pd.DataFrame) -> dict[str, float]:
+    return {run: round(value, 4) for run, value in zip(rows["run"], rows["value"], strict=True)}
 
 
 def _finished(record: dict[str, Any], state: str, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The common schema of rows: each row is one measured number of a study, with its metric and its run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,18 @@ def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Cast a table's columns to their types in :data:`TYPES`, even if all values are null."""
     return table.astype({column: kind for column, kind in TYPES.items() if column in table})
+
+
+def reported(rows: pd.DataFrame, selection: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows without those of candidates that were not selected, whose test values nobody should look at.
+
+    Args:
+        rows: rows of a study.
+        selection: entries of ``selection`` in the study's ``comparison.json``.
+    """
+    chosen = {(one["dataset"], one["objective"]): one["variant"] for one in selection if one["candidates"] > 1}
+    places = zip(rows["dataset"], rows["objective"], rows["variant"], strict=True)
+    return rows[[chosen.get((dataset, objective), variant) == variant for dataset, objective, variant in places]]
 
 
 def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:

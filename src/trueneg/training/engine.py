@@ -26,6 +26,7 @@ from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
+from trueneg.store.winners import chosen
 from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import Training
 from trueneg.training.simclr import SimCLR
@@ -41,12 +42,13 @@ UNTRAINED = {"epoch": 0, "loss": math.nan}
 
 
 def train_runs(
-    runs: Sequence[Mapping[str, Any]],
+    runs: Any,
     *,
     source: str | Path,
     subsets: str | Path,
     store: str | Path,
     manifest: str | Path,
+    winners: str | Path | None = None,
     retrain_stale: bool = False,
 ) -> None:
     """Train the unfinished runs of one objective, and write the manifest that lists all of its runs.
@@ -54,17 +56,21 @@ def train_runs(
     If killed at any point and called again, it resumes from the last checkpoint; on a CPU, the result is bit-identical.
 
     Args:
-        runs: runs as returned by :meth:`trueneg.config.runs.Run.to_json`, all with the same data set and objective.
+        runs: runs as returned by :meth:`trueneg.config.runs.Job.to_json`, all with the same data set and objective.
         source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
         subsets: subsets for all seeds (parquet).
         store: folder of the run store.
         manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
+        winners: file with the winner that decides which of the runs are trained; None: all of them.
         retrain_stale: retrain finished runs whose code fingerprint is out of date; the old results are moved aside.
 
     Raises:
         UserError: if the data do not match the runs, another process is writing one of the runs, or a loss becomes NaN or
             infinite.
     """
+    variant = None
+    if winners is not None:
+        variant, runs = chosen(runs, winners)
     # Plain values, which can be passed to other processes.
     read = functools.partial(Block, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
     block = read()
@@ -78,7 +84,7 @@ def train_runs(
                 block.train(device)
             else:
                 run_distributed(functools.partial(_train_share, read), device.type, count)
-    block.write_manifest(manifest)
+    block.write_manifest(manifest, variant)
 
 
 def _train_share(read: Callable[[], "Block"], device: torch.device, processes: Processes) -> None:
@@ -202,14 +208,15 @@ class Block:
             raise UserError(f"{self._subsets_path} contains {found} seed {run.seed}; delete the file to redraw its subsets.")
         return subset
 
-    def write_manifest(self, path: str | Path) -> None:
-        """Write a JSON file that lists the runs and the checksums of their models."""
+    def write_manifest(self, path: str | Path, variant: str | None = None) -> None:
+        """Write a JSON file that lists the runs and the checksums of their models, and the variant if a winner decided it."""
         listed = [
             {"seed": run.seed, "id": identifier, "checksum": file_checksum(self.store.folder(identifier) / RunStore.MODEL)}
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
         ]
         first = self.runs[0]
-        content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, "runs": listed}
+        decided = {} if variant is None else {"variant": variant}
+        content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, **decided, "runs": listed}
         write_text(path, json.dumps(content, indent=2) + "\n")
 
 

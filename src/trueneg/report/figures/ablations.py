@@ -27,9 +27,9 @@ def drawings(study: Study) -> list[Drawing]:
     caption = "ReCo's Fig. 5 (a): a larger batch has more negatives, and more false negatives among them."
     if "batch_size" in study.conditions:
         found += twins(study, "ablation_batch_size", by_batch_size, title, caption)
-    elif isinstance(study.training.batch_size, list):
+    elif isinstance(study.training.batch_size, list) and study.tuning is None:
         found += twins(study, "ablation_batch_size", by_variant, title, caption, field="batch_size", axis=BATCH_AXIS)
-    if isinstance(study.projection.dimensions, list):
+    if isinstance(study.projection.dimensions, list) and study.tuning is None:
         title, caption = "Primary measurement against the embedding size", "ReCo's Fig. 5 (b)."
         found += twins(study, "ablation_dimensions", by_variant, title, caption, field="dimensions", axis=DIMENSIONS_AXIS)
     if (objective := swept_objective(study, "reco", "negative_weight")) is not None:

@@ -43,8 +43,11 @@ def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure
 
 
 def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
-    """Return the first objective of a type that sweeps a setting over two or more numbers; None if there is none."""
-    objectives: Mapping[str, Any] = study.objectives
+    """Return the first objective of a type that sweeps a setting over two or more numbers; None if there is none.
+
+    In a tuned study there is none, because its candidates are measured on pilot seeds only.
+    """
+    objectives: Mapping[str, Any] = study.objectives if study.tuning is None else {}
     for label, objective in objectives.items():
         values = getattr(objective, field) if objective.name == name else None
         if isinstance(values, list) and sum(not isinstance(value, str) for value in values) > 1:

@@ -16,9 +16,8 @@ from trueneg.legible import counted
 from trueneg.report import catalogue
 from trueneg.report.declared import PAIRED
 from trueneg.report.figures.assumption import rho_text
-from trueneg.report.formats import Table, from_frame
+from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import variant_name
 from trueneg.report.metrics import written
 from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
@@ -27,6 +26,7 @@ from trueneg.report.tables.assumption import summaries_of
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compared
 from trueneg.store import provenance, records
+from trueneg.store.rows import reported
 from trueneg.store.user_files import DataChanges
 
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
@@ -51,7 +51,6 @@ class StudyPage:
             description in the PNG becomes the alternative text.
         tables: title, caption and content of each table, in page order.
         config: configuration of the study as YAML.
-        selection: variants selected on the validation split.
         provenance: provenance of the study's numbers.
         glance: forest plots from :func:`trueneg.report.page.contrasts.glance`.
         measurements: values from :func:`trueneg.report.page.contrasts.measurements`.
@@ -70,7 +69,6 @@ class StudyPage:
     figures: Sequence[tuple[str, str, Path]] = ()
     tables: Sequence[tuple[str, str, Table]] = ()
     config: str = ""
-    selection: Table | None = None
     provenance: Provenance = field(default_factory=Provenance)
     glance: Sequence[Mapping[str, Any]] = ()
     measurements: Sequence[Mapping[str, Any]] = ()
@@ -107,11 +105,9 @@ def study_page(folder: Path) -> StudyPage:
     )
     if not is_trained:
         return page
-    swept, values = gathered.selection.query("candidates > 1"), compared(gathered)
-    chosen = map(variant_name, swept["objective"], swept["variant"])
+    values = compared(gathered)
     return replace(
         page,
-        selection=from_frame(swept.drop(columns="variant").assign(chosen=list(chosen))) if len(swept) else None,
         glance=glance(values, gathered, page.provenance),
         measurements=measurements(values, gathered.baseline),
         baseline=gathered.baseline,
@@ -124,7 +120,8 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     dotted name (``configuration``) and its provenance (``made``).
     """
     measured = gathered.primary
-    rows = measured.rows_of(gathered.variants[gathered.variants["split"] == "test"])
+    test = gathered.variants[gathered.variants["split"] == "test"]
+    rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
     found = records.read_json(gathered.folder / "runs.json", [records.RUN])
     for record in found:

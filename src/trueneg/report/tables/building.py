@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from trueneg.report.layouts import Comparison, Layout
 
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
+Names = Mapping[tuple[str, str], str]  # by data set and objective
+UNNAMED: Names = MappingProxyType({})
 
 
 def compare(
@@ -84,7 +87,8 @@ def side_by_side(
         for name in dict.fromkeys(itertools.chain(*columns)):
             pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
             others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
-            lines.append((group_title(dataset, remarks, title), name, [*itertools.chain(*pairs), *others]))
+            shown = comparison.names.get((dataset, name), name)
+            lines.append((group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others]))
     names = []
     for head in layout.heads:
         names.append((head.title, with_unit(head.name, unit(head.metric))))
@@ -114,7 +118,7 @@ def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
     return {row["dataset"]: row["label"] for row in records(headroom) if row["label"] not in (CLEAR, UNKNOWN)}
 
 
-def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
+def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
     """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
 
     Every published number has a line; without a mean of ours, the line is marked.
@@ -125,6 +129,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
             such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and row or column), and
             ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
+        names: name of each line, by data set and objective, where it is not that of the objective.
     """
     values = printed.rename(columns={"value": "published"}).merge(means(rows), "left", ["dataset", *MEASURED, "objective"])
     for end in ("mean", "low", "high"):
@@ -139,28 +144,29 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
         name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
         if pd.notna(row["mean"]):
             ends = (row[f"{end} − published"] for end in ("mean", "low", "high"))
-            name, mean = row["objective"], Cell(mean_text(row), runs=row["runs"])
+            name, mean = names.get((row["dataset"], row["objective"]), row["objective"]), Cell(mean_text(row), runs=row["runs"])
             difference = Cell(_difference(ends, metric), runs=row["runs"])
         cells = [mean, Cell(theirs, printed=source), difference]
         lines.append((title if own is not None else with_unit(title, unit(metric)), name, cells))
-    names = {"ours": own, "published": own, "ours − published": of_differences}
+    heads = {"ours": own, "published": own, "ours − published": of_differences}
     sentences = [
         f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
         "no interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
         *(["† Published value only; this study does not measure it."] if values["mean"].isna().any() else []),
         *notes,
     ]
-    columns = [("", with_unit(name, shared or "")) for name, shared in names.items()]
+    columns = [("", with_unit(head, shared or "")) for head, shared in heads.items()]
     return Table(values, columns, grouped(lines), sentences, corner="objective")
 
 
-def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = ()) -> Table:
+def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
     """Build a table of every comparison with its spread, its tests and its minimum detectable difference.
 
     Args:
         values: table from :func:`compare`.
         baseline: objective that was subtracted.
         notes: sentences under the table, after the standard ones.
+        names: name of each line, by data set and objective, where it is not that of the objective.
     """
     compared, shared = values[values["objective"] != baseline], _shared_unit(values["metric"], difference=True)
     equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
@@ -173,10 +179,11 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
         texts = (str(row["pairs"]), *spread, *tests, row["outcome"])
         title = f"{row['dataset']}; {_what(row, '; ')}"
         title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
-        lines.append((title, row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
+        name = names.get((row["dataset"], row["objective"]), row["objective"])
+        lines.append((title, name, [Cell(text, runs=runs_of_difference(row)) for text in texts]))
     amounts = (f"− {baseline}", "standard deviation", "minimum detectable")
-    names = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation", "p", "p, Holm", "p, signed-rank"]
-    names += [*("p, equivalence" for _ in equivalence), "outcome"]
+    heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation", "p", "p, Holm", "p, signed-rank"]
+    heads += [*("p, equivalence" for _ in equivalence), "outcome"]
     sentences = [
         f"Differences from {baseline} within seeds, with their 95 % t intervals over seeds and their standard deviations.",
         "Minimum detectable: the difference that the t test at the 5 % level detects with a power of 80 %, given this standard "
@@ -187,7 +194,7 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
         f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided.",
         *notes,
     ]
-    return Table(compared, [("", name) for name in names], grouped(lines), sentences, corner="objective")
+    return Table(compared, [("", head) for head in heads], grouped(lines), sentences, corner="objective")
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:

@@ -114,8 +114,8 @@ def compared(gathered: Gathered) -> pd.DataFrame:
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, with every measurement from the study's other tables."""
-    notes = [*gathered.protocol_notes, *gathered.data_notes]
-    return difference_table(compared(gathered), gathered.baseline, notes)
+    notes = [*gathered.protocol_notes, *gathered.selection_notes, *gathered.data_notes]
+    return difference_table(compared(gathered), gathered.baseline, notes, gathered.names)
 
 
 def published(gathered: Gathered) -> Table:
@@ -130,8 +130,8 @@ def published(gathered: Gathered) -> Table:
     of_tables = {"Table 1": RECO_TABLE_1, "Table 2": RECO_TABLE_2}
     printed_in = printed["printed as"].str.startswith
     notes = [note for table, note in of_tables.items() if printed_in(f"relaxing-contrastiveness, {table}:").any()]
-    notes += gathered.data_notes
-    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes)
+    notes += [*gathered.selection_notes, *gathered.data_notes]
+    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes, gathered.names)
 
 
 def contrasts(gathered: Gathered) -> Table:
@@ -145,7 +145,8 @@ def contrasts(gathered: Gathered) -> Table:
     values = with_holm(pd.concat(parts, ignore_index=True))
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
-        place = row["dataset"], f"{row['objective']} − {row['baseline']}"
+        names = (comparison.names.get((row["dataset"], row[side]), row[side]) for side in ("objective", "baseline"))
+        place = row["dataset"], " − ".join(names)
         cells[place][Measurement.of(row)] = Cell(difference_text(row, ""), runs=runs_of_difference(row))
     lines = (
         (group_title(dataset, remarks), contrast, [found.get(key, Cell("")) for key in keys])

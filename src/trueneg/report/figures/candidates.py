@@ -1,0 +1,79 @@
+"""Every candidate of a selection: the measurement on the validation split against the swept settings."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from trueneg.report.declared import Drawing, of_candidates
+from trueneg.report.drawing import Axes, Figure, add_legend, finish, line_styles
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import SYMBOLS, axis_label, measurement_name, settings_name
+from trueneg.report.metrics import scale, with_interval
+from trueneg.report.plots import bars, draw_intervals, facets
+from trueneg.specs.settings import Study, format_value
+
+ORDER = 25
+FIRST = ("temperature", "logit_scale")  # settings that are drawn along the axis where they are swept
+RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the figure if the study selects variants."""
+    caption = "How much depends on the choice? Rings mark the chosen candidates; beyond a ring at an end, better ones may lie."
+    return of_candidates(study, candidates, caption)
+
+
+def candidates(gathered: Gathered) -> Figure:
+    """Draw one panel per objective (and data set): a line along its main setting for each combination of the others."""
+    from matplotlib.lines import Line2D
+
+    table, measured = gathered.read("candidates.parquet"), gathered.selected_by
+    swept = [json.loads(variant) for variant in table["variant"]]
+    fields = [next((field for field in FIRST if field in own), min(own)) for own in swept]
+    values = [own.pop(field) for own, field in zip(swept, fields, strict=True)]
+    table["field"], table["value"] = fields, [value if type(value) in (int, float) else format_value(value) for value in values]
+    table["others"] = [settings_name(json.dumps(own)) or "no other setting" for own in swept]
+    by = ("objective", "dataset") if table["dataset"].nunique() > 1 else ("objective",)
+    styles = line_styles(table["others"])
+    title = "{}, {}" if len(by) > 1 else "{}"
+    figure, panels = facets(table, *by, size=(3.0, 2.6), title=title, ylabel=axis_label(measured))
+    for plot, _, rows in panels:
+        place_values(plot, rows)
+        drawn = rows.assign(x=rows["value"].map(places(rows)))
+        own = {name: style for name, style in styles.items() if name in set(rows["others"])}
+        draw_intervals(plot, drawn, own, "others", y="mean", factor=scale(measured.metric), apart=3)
+        best = drawn[drawn["chosen"].astype(bool)]
+        plot.plot(best["x"], scale(measured.metric) * best["mean"], **RING)
+    limits = [plot.get_ylim() for plot, *_ in panels]
+    for plot, *_ in panels:
+        plot.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    add_legend(figure, (styles if len(styles) > 1 else {}) | {"chosen": Line2D([], [], **RING)})
+    texts = [
+        f"{row['objective']} on {row['dataset']} at {settings_name(row['variant'])}: "
+        f"{with_interval(row['mean'], row['low'], row['high'], measured.metric)}{' (chosen)' if row['chosen'] else ''}"
+        for row in table.to_dict("records")
+    ]
+    about = f"{measurement_name(measured, 'validation')}. {bars(None, table['seeds'])}"
+    notes = [about, *gathered.selection_notes, gathered.own_note]
+    return finish(figure, notes, f"Candidates, {about} {'; '.join(texts)}.")
+
+
+def places(rows: pd.DataFrame) -> Mapping[Any, float]:
+    """Return the place of each value along the axis: the value itself, or its number in the list if any value is not one."""
+    values = list(dict.fromkeys(rows["value"]))
+    are_numbers = all(type(value) in (int, float) for value in values)
+    return {value: float(value) if are_numbers else float(number) for number, value in enumerate(values)}
+
+
+def place_values(plot: Axes, rows: pd.DataFrame) -> None:
+    """Label the axis with its setting and place ticks at the candidates only; positive numbers have a logarithmic axis."""
+    found = places(rows)
+    if all(type(value) in (int, float) and value > 0 for value in found):
+        plot.set_xscale("log")
+    plot.set_xticks(list(found.values()), [format_value(value) for value in found])
+    plot.set_xticks([], minor=True)
+    plot.margins(x=0.12)
+    field = rows["field"].iloc[0]
+    plot.set_xlabel(SYMBOLS.get(field, field))

@@ -1,0 +1,35 @@
+"""Table of a selection: every candidate with its mean on the validation split."""
+
+from trueneg.report.declared import Drawing, of_candidates
+from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
+from trueneg.report.metrics import evaluation_name, metric_name, unit
+from trueneg.report.tables.building import group_title, mean_text, records
+from trueneg.specs.settings import Study
+
+ORDER = 20
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the table if the study selects variants."""
+    caption = "How much depends on the choice? Means on the validation split, by which one candidate per objective was chosen."
+    return of_candidates(study, candidates, caption)
+
+
+def candidates(gathered: Gathered) -> Table:
+    """Build a table with one line per candidate and a group per objective; the chosen, tied and outermost ones are marked."""
+    measured = gathered.selected_by
+    values = gathered.read("candidates.parquet").assign(metric=measured.metric)
+    edges = {(one["dataset"], one["objective"]): one.get("at edge") for one in gathered.comparison["selection"]}
+    lines = []
+    for row in records(values):
+        remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
+        if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
+            remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
+        cells = [Cell(mean_text(row), bold=row["chosen"], runs=row["runs"]), Cell(str(row["seeds"])), Cell(remark)]
+        lines.append((group_title(row["dataset"], (), row["objective"]), settings_name(row["variant"]), cells))
+    name = f"{evaluation_name(measured)}, {metric_name(measured)}"
+    sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.selection_notes, *gathered.data_notes]
+    columns = [with_unit(name, unit(measured.metric)), "seeds", "remark"]
+    return Table(values, [("", column) for column in columns], grouped(lines), sentences, corner="candidate")

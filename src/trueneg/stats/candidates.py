@@ -1,0 +1,42 @@
+"""What a selection chose from: the mean of every candidate on the validation split, with its interval."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from trueneg.stats.comparison import means
+from trueneg.stats.measurement import Measurement
+
+CANDIDATE = ["dataset", "objective", "variant", "seeds", "mean", "standard deviation", "low", "high", "runs", "chosen", "tied"]
+ROUNDING = 1e-12  # two means of the same fractions may differ in their last bits
+
+
+def describe_candidates(
+    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, selection: pd.DataFrame
+) -> pd.DataFrame:
+    """Compute each candidate's mean on the validation split and its 95 % t interval over the seeds that all of them share.
+
+    Args:
+        rows: tidy rows of the candidates; only those whose split is ``"validation"`` are read.
+        candidates: variants to choose from, by objective.
+        measured: measurement by which one was selected.
+        selection: result of :func:`trueneg.stats.comparison.select` for the same arguments.
+
+    Returns:
+        One row per data set, objective with several candidates, and candidate in the given order, with the columns
+        :data:`CANDIDATE`; ``tied`` marks the others that have the mean of the chosen one.
+    """
+    validation, found = measured.rows_of(rows[rows["split"] == "validation"]), []
+    several = selection.loc[selection["candidates"] > 1, ["dataset", "objective", "variant"]]
+    for dataset, objective, best in several.itertuples(index=False):
+        variants = list(candidates[objective])
+        own = validation[(validation["dataset"] == dataset) & (validation["objective"] == objective)]
+        own = own[own["variant"].isin(variants)]
+        shared = own[own.groupby("seed")["variant"].transform("nunique") == len(variants)]
+        table = means(shared.assign(objective=shared["variant"])).set_index("objective").loc[variants]
+        is_best = table.index == best
+        is_tied = np.isclose(table["mean"], table["mean"][best], rtol=0, atol=ROUNDING) & ~is_best
+        table = table.reset_index(names="variant").assign(dataset=dataset, objective=objective, chosen=is_best, tied=is_tied)
+        found.append(table[CANDIDATE])
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=CANDIDATE)

@@ -1,0 +1,86 @@
+"""The winners of a tuned study: one configuration of each tuned objective per data set, selected on pilot seeds."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.config.runs import canonical
+from trueneg.errors import UserError
+from trueneg.stats.candidates import CANDIDATE
+from trueneg.stats.measurement import Measurement
+from trueneg.store.records import SCHEMAS, read_json
+
+WINNERS = "tuning/winners.json"  # below results/<study>
+
+
+def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement) -> dict[str, Any]:
+    """Return the content of a file of winners.
+
+    Args:
+        candidates: result of :func:`trueneg.stats.candidates.describe_candidates`.
+        rule: name of the selection rule.
+        measured: measurement by which the winners were selected.
+    """
+    winners: dict[str, Any] = {}
+    for row in json.loads(candidates.to_json(orient="records", double_precision=15)):  # null for NaN
+        row["variant"] = json.loads(row["variant"])
+        of_dataset = winners.setdefault(row.pop("dataset"), {})
+        winner = of_dataset.setdefault(row.pop("objective"), {"candidates": []})
+        if row.pop("chosen"):
+            winner["variant"] = row["variant"]
+        winner["candidates"].append(row)
+    return {"rule": rule, "measured": measured._asdict(), "winners": winners}
+
+
+def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame]:
+    """Read a file of winners: the measurement by which they were selected, and the table that :func:`as_json` was given.
+
+    Raises:
+        UserError: if the file is missing or damaged.
+    """
+    content = read_json(path, SCHEMAS["winners"], "Remove it, or correct tuning.winners.")
+    rows = [
+        row | {"dataset": dataset, "objective": objective, "variant": variant, "chosen": row["variant"] == winner["variant"]}
+        for dataset, winners in content["winners"].items()
+        for objective, winner in winners.items()
+        for row in winner["candidates"]
+        for variant in (canonical(row["variant"]),)
+    ]
+    numbers = dict.fromkeys(("mean", "standard deviation", "low", "high"), "float64")
+    return Measurement.of(content["measured"]), pd.DataFrame(rows, columns=CANDIDATE).astype(numbers)
+
+
+def winner_of(path: str | Path, dataset: str, family: str) -> str:
+    """Return the variant of a tuned objective that won on a data set.
+
+    Raises:
+        UserError: if the file has no winner for them.
+    """
+    _, table = read_winners(path)
+    won = table[table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family)]
+    if won.empty:
+        raise UserError(f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct tuning.winners.")
+    return won["variant"].iloc[0]
+
+
+def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return the variant, as written in the rows, and the runs that the winners decide for a job.
+
+    Args:
+        undecided: the job in the format of :meth:`trueneg.config.runs.Job.to_json`.
+        path: the file with the winners.
+
+    Raises:
+        UserError: if the file has no winner for the job, or another one than the study can train.
+    """
+    dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
+    winner = winner_of(path, dataset, family)
+    if winner not in choices:
+        raise UserError(
+            f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's configurations: "
+            f"{', '.join(choices)}. Correct tuning.winners, or the values of objectives.{family}."
+        )
+    return choices[winner]["variant"], choices[winner]["runs"]

@@ -1,0 +1,151 @@
+"""A tuned study has the same budget for every tuned objective, two stages, and runs that only winners can decide."""
+
+import copy
+
+import pytest
+
+from tests.studies import tiny_study, tiny_words, tiny_world, tuned_study
+from trueneg.config import runs
+from trueneg.config.reading import load_configuration
+from trueneg.errors import UserError
+from trueneg.store.identity import run_id
+
+
+def loaded(study):
+    return load_configuration({"tuned": study}, "study.yaml").studies["tuned"]
+
+
+def jobs_of(study):
+    return {(job.objective, job.block): job for job in runs.jobs("tuned", loaded(study))}
+
+
+def settings_of(run):
+    objective = run.settings["objective"]
+    return {key: objective[key] for key in ("temperature", "beta", "class_probability") if key in objective}
+
+
+def test_the_first_stage_trains_the_candidates_and_the_second_one_job_per_objective():
+    jobs = jobs_of(tuned_study())
+    pilots = {place for place, job in jobs.items() if job.is_pilot}
+    labels = ("CL,temperature={}", "HCL,temperature={},beta=2", "Oracle,temperature={}")
+    assert {label for label, _ in pilots} == {label.format(value) for label in labels for value in (0.2, 0.5)}
+    assert {block for _, block in pilots} == {"seed100-101"}
+    assert jobs.keys() - pilots == {(name, "seed0-1") for name in tuned_study()["objectives"]}
+    assert {name: job.family for (name, _), job in jobs.items() if not job.is_pilot} == {
+        "CL": "CL",
+        "HCL": "HCL",
+        "Oracle": "Oracle",
+        "Hardness": "HCL",
+        "CL-untuned": None,
+    }
+
+
+def test_a_winner_decides_the_settings_of_its_objective_and_of_its_followers():
+    jobs = jobs_of(tuned_study())
+    assert {winner: settings_of(choice.runs[0]) for winner, choice in jobs["HCL", "seed0-1"].choices.items()} == {
+        '{"beta":2.0,"temperature":0.2}': {"temperature": 0.2, "beta": 2.0, "class_probability": 0.1},
+        '{"beta":2.0,"temperature":0.5}': {"temperature": 0.5, "beta": 2.0, "class_probability": 0.1},
+    }
+    following = jobs["Hardness", "seed0-1"].choices
+    assert [settings_of(choice.runs[0]) for choice in following.values()] == [
+        {"temperature": 0.2, "beta": 2.0, "class_probability": 0},
+        {"temperature": 0.5, "beta": 2.0, "class_probability": 0},
+    ]
+    assert all("variant" not in job.row_names for (_, block), job in jobs.items() if job.family)
+    assert jobs["CL-untuned", "seed0-1"].row_names["variant"] == "{}"
+
+
+def test_a_follower_keeps_what_it_states():
+    study = tuned_study()
+    study["objectives"]["Hardness"]["beta"] = 1.5
+    choices = jobs_of(study)["Hardness", "seed0-1"].choices
+    assert [(choice.variant, settings_of(choice.runs[0])["beta"]) for choice in choices.values()] == [
+        ('{"temperature":0.2}', 1.5),
+        ('{"temperature":0.5}', 1.5),
+    ]
+
+
+def test_a_sweep_of_training_tunes_every_objective_and_a_follower_takes_its_winner_over():
+    study = tuned_study(objectives=tiny_study()["objectives"] | {"Random": {"name": "oracle", "shuffled": True}})
+    study["training"] = study["training"] | {"temperature": [0.1, 0.3]}
+    study["primary"] = tiny_study()["primary"]
+    study["tuning"] = {"seeds": [9], "follow": {"Random": "Oracle"}}
+    jobs = jobs_of(study)
+    assert {job.objective.split(",")[0] for job in jobs.values() if job.is_pilot} == {"CL", "DCL-true", "Oracle"}
+    choices = jobs["Random", "seed0-1"].choices
+    assert [choice.runs[0].settings["training"]["temperature"] for choice in choices.values()] == [0.1, 0.3]
+
+
+def test_runs_of_a_winner_have_the_ids_that_the_same_settings_have_without_tuning():
+    plain = tuned_study()
+    del plain["tuning"], plain["objectives"]["Hardness"]
+    expected = {run_id(run, "data") for run in runs.all_runs("plain", loaded(plain))}
+    decided = [job for job in jobs_of(tuned_study()).values() if job.family == job.objective]
+    assert {run_id(run, "data") for job in decided for choice in job.choices.values() for run in choice.runs} == expected
+
+
+def test_a_file_of_winners_replaces_the_first_stage():
+    study = tuned_study()
+    study["tuning"]["winners"] = "winners.json"
+    jobs = jobs_of(study)
+    assert not any(job.is_pilot for job in jobs.values())
+    assert jobs.keys() == {place for place, job in jobs_of(tuned_study()).items() if not job.is_pilot}
+    assert list(runs.blocks(loaded(study))) == ["seed0-1"]
+
+
+def test_pairs_tune_the_logit_scale():
+    study = tiny_world(tuning={"seeds": [5], "follow": {"DCL-LM": "CL"}})
+    for name in ("CL", "Oracle"):
+        study["objectives"][name]["logit_scale"] = [5, 10, 20]
+    study["primary"] |= {"task": "linear probe", "fraction": 1}
+    loaded_study = load_configuration({"words": tiny_words(), "world": study}, "test").studies["world"]
+    jobs = {(job.objective, job.is_pilot): job for job in runs.jobs("world", loaded_study)}
+    assert len([1 for _, is_pilot in jobs if is_pilot]) == 6
+    scales = [choice.runs[0].settings["objective"]["logit_scale"] for choice in jobs["DCL-LM", False].choices.values()]
+    assert scales == [5, 10, 20]
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        ({"objectives.CL.temperature": [0.1, 0.2, 0.5]}, ["CL has 3", "HCL has 2"]),
+        ({"objectives.CL": {"name": "cl"}}, ["primary.baseline", "'CL'"]),
+        ({"objectives.HCL.temperature": [0.2], "objectives.HCL.beta": [1, 2]}, ["objectives.HCL", "beta", "temperature"]),
+        ({"tuning.seeds": [1, 100]}, ["tuning.seeds", "seeds", "contain 1"]),
+        ({"tuning.seeds": [100, 100]}, ["tuning.seeds", "distinct"]),
+        ({"tuning.rule": "best"}, ["tuning.rule", "'best'", "largest mean"]),
+        ({"tuning.follow": {"Nobody": "CL"}}, ["tuning.follow", "'Nobody'"]),
+        ({"tuning.follow": {"Hardness": "CL-untuned"}}, ["tuning.follow.Hardness", "'CL-untuned'", "CL, HCL, Oracle"]),
+        ({"tuning.follow": {"CL-untuned": "HCL"}}, ["tuning.follow.CL-untuned", "beta", "no such setting"]),
+        ({"tuning.follow": {"CL-untuned": "CL"}}, ["tuning.follow.CL-untuned", "'CL'", "states every setting"]),
+        ({"objectives.Hardness.beta": [1, 2]}, ["objectives.Hardness.beta", "is a list", "HCL"]),
+        ({"tuning.by": {"task": "sorting", "metric": "accuracy"}}, ["tuning.by.task", "'sorting'", "knn"]),
+        ({"tuning.by": {"task": "knn", "metric": "accuracy"}}, ["tuning.by.labels", "missing"]),
+        ({"sweeps": "one at a time"}, ["sweeps", "one at a time"]),
+    ],
+)
+def test_a_contradiction_is_one_sentence(changes, facts):
+    study = copy.deepcopy(tuned_study())
+    for path, value in changes.items():
+        *sections, key = path.split(".")
+        place = study
+        for section in sections:
+            place = place[section]
+        place[key] = value
+    with pytest.raises(UserError) as refused:
+        loaded(study)
+    (line,) = str(refused.value).splitlines()
+    assert all(fact in line for fact in facts), line
+    assert line.startswith("study.yaml: tuned.")
+
+
+def test_a_measurement_without_validation_rows_cannot_select():
+    world = tiny_world(tuning={"seeds": [5], "by": {"task": "zero-shot", "metric": "AUC"}})
+    for objective in world["objectives"].values():
+        objective["logit_scale"] = [5, 10]
+    world["primary"] |= {"task": "linear probe", "metric": "AUC", "fraction": 1}
+    given = {"words": tiny_words(), "world": world}
+    load_configuration(given, "test")
+    world["tuning"]["by"] = {"task": "region retrieval", "metric": "R", "labels": "pair", "k": 10, "direction": "text to image"}
+    with pytest.raises(UserError, match=r"tuning\.by"):
+        load_configuration(given, "test")

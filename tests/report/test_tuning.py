@@ -1,0 +1,164 @@
+"""Pilot rows become winners, and rows of new seeds a comparison of the winners; each name in a table says what was chosen."""
+
+import itertools
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from tests.report.test_summary import OUTPUTS
+from tests.studies import tuned_study
+
+from trueneg.compute.trainings import Trainings
+from trueneg.config import runs
+from trueneg.config.reading import load_configuration
+from trueneg.errors import UserError
+from trueneg.report import catalogue
+from trueneg.report.drawing import alternative_text
+from trueneg.report.gathered import Gathered
+from trueneg.report.summary import summarise_study
+from trueneg.report.tuning import select_winners
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import load_rows, reported, to_table
+from trueneg.store.winners import chosen
+
+KNN = Measurement("knn", "accuracy", "all")
+BEST = {"HCL": 0.2, "Oracle": 0.5}  # temperatures
+
+
+def loaded(**changes):
+    return load_configuration({"tuned": tuned_study(**changes)}, "test")
+
+
+def measured_rows(job, variant, drawn):
+    """Rows of a job: BEST is the best temperature on the validation split, the other one on the test split; CL is constant."""
+    objective, temperature = job.row_names["objective"], json.loads(variant).get("temperature", 0.5)
+    for seed, split in itertools.product([run.seed for run in job.runs], ("validation", "test")):
+        is_best = (BEST.get(objective) == temperature) == (split == "validation")
+        value = 0.5 if objective == "CL" else 0.5 + 0.1 * is_best + 0.001 * drawn.random()
+        row = {**job.row_names, "variant": variant, "seed": seed, "run": f"{job.objective}-{seed}", "split": split}
+        yield {**row, **KNN._asdict(), "value": value}
+        yield {**row, **Measurement("knn", "chance")._asdict(), "value": 0.1}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The folder with rows and winners of both stages and the artefacts, and the settings of the selection."""
+    tmp_path = tmp_path_factory.mktemp("tuned")
+    configuration, drawn = loaded(), np.random.default_rng(0)
+    (study,), trainings = configuration.studies.values(), Trainings(configuration)
+    jobs, parts = list(runs.jobs("tuned", study)), {True: [], False: []}
+    for job in (one for one in jobs if one.is_pilot):
+        parts[True] += measured_rows(job, job.row_names["variant"], drawn)
+    to_table(parts[True]).to_parquet(tmp_path / "pilots.parquet")
+    settings = trainings.selecting(SimpleNamespace(study="tuned"))
+    winners, validation = tmp_path / "winners.json", tmp_path / "tuning.parquet"
+    select_winners([tmp_path / "pilots.parquet"], settings, winners=winners, validation=validation)
+    for job in (one for one in jobs if not one.is_pilot):
+        variant = chosen(job.to_json(), winners)[0] if job.family else job.row_names["variant"]
+        parts[False] += measured_rows(job, variant, drawn)
+    to_table(parts[False]).to_parquet(tmp_path / "rows-of-blocks.parquet")
+    synthetic.curves(("digits",), gains=study.objectives, seeds=2).to_parquet(tmp_path / "curves-of-blocks.parquet")
+    (tmp_path / "runs-of-blocks.json").write_text("[]")
+    inputs = SimpleNamespace(rows=[tmp_path / "rows-of-blocks.parquet"], curves=[tmp_path / "curves-of-blocks.parquet"])
+    inputs.runs, inputs.pilots, inputs.winners, inputs.published = [tmp_path / "runs-of-blocks.json"], [], str(winners), ""
+    outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
+    summarise_study("tuned", study.model_dump(mode="json"), inputs, outputs)
+    return tmp_path, settings
+
+
+def test_winners_are_selected_on_the_validation_split_and_the_same_rows_give_the_same_bytes(both):
+    folder, settings = both
+    content = json.loads((folder / "winners.json").read_text())
+    found = content["winners"]["digits"]
+    assert {name: winner["variant"]["temperature"] for name, winner in found.items()} == BEST | {"CL": 0.2}
+    assert [one["tied"] for one in found["CL"]["candidates"]] == [False, True]
+    assert (content["rule"], content["measured"]) == ("largest mean", KNN._asdict())
+    assert {one["runs"] for one in found["HCL"]["candidates"]} == {
+        f"HCL,temperature={t},beta=2-100 HCL,temperature={t},beta=2-101" for t in (0.2, 0.5)
+    }
+    assert set(load_rows(folder / "tuning.parquet")["split"]) == {"validation"}
+    before = (folder / "winners.json").read_bytes()
+    select_winners([folder / "pilots.parquet"], settings, winners=folder / "winners.json", validation=folder / "tuning.parquet")
+    assert (folder / "winners.json").read_bytes() == before
+
+
+def test_a_tuned_study_is_compared_by_the_rows_of_new_seeds(both):
+    folder, _ = both
+    gathered = Gathered(folder)
+    selection = gathered.selection.set_index("objective")
+    assert selection["candidates"].to_dict() == {"CL": 2, "HCL": 2, "Oracle": 2, "Hardness": 1, "CL-untuned": 1}
+    assert selection.loc["Hardness", "variant"] == selection.loc["HCL", "variant"]
+    assert selection.loc["HCL", "at edge"] == "temperature"
+    rows = load_rows(folder / "rows-of-blocks.parquet")
+    own = {
+        name: KNN.rows_of(rows[(rows["objective"] == name) & (rows["split"] == "test")]).set_index("seed")["value"]
+        for name in ("HCL", "CL")
+    }
+    assert gathered.comparison["primary"]["difference"] == pytest.approx((own["HCL"] - own["CL"]).mean())
+    assert gathered.comparison["seeds"] == 2
+
+
+def test_tables_name_the_chosen_values_ties_and_edges(both):
+    folder, _ = both
+    gathered = Gathered(folder)
+    names = {name: text for (_, name), text in gathered.names.items()}
+    assert names == {
+        "CL": "CL (t = 0.2 of 0.2, 0.5)",
+        "HCL": "HCL (β = 2; t = 0.2 of 0.2, 0.5)",
+        "Oracle": "Oracle (t = 0.5 of 0.2, 0.5)",
+        "Hardness": "Hardness (β = 2, t = 0.2, as HCL)",
+        "CL-untuned": "CL-untuned",
+    }
+    tables = catalogue.tables_by_name(gathered.study)
+    made = tables["differences"].made(gathered)
+    assert {name for group in made.groups for name, _ in group.lines} == set(names.values()) - {names["CL"]}
+    notes = " ".join(made.notes)
+    assert all(part in notes for part in ("kNN", "2 seeds", names["CL"], "Tied", "edge"))
+    made = tables["candidates"].made(gathered)
+    remarks = {(group.title, name): cells[-1].text for group in made.groups for name, cells in group.lines}
+    assert remarks["digits; CL", "t = 0.5"] == "tied"
+    assert "edge of t" in remarks["digits; HCL", "β = 2, t = 0.2"]
+    assert remarks["digits; HCL", "β = 2, t = 0.5"] == ""
+    described = alternative_text(catalogue.figures_by_name(gathered.study)["candidates"].made(gathered))
+    assert described.count("(chosen)") == 3
+    assert described.count("HCL on digits at") == 2
+
+
+def test_rows_of_another_winner_are_refused(both, tmp_path):
+    folder, _ = both
+    rows = load_rows(folder / "rows-of-blocks.parquet")
+    rows["variant"] = rows["variant"].mask(rows["objective"] == "Oracle", '{"temperature":0.2}')
+    rows.to_parquet(tmp_path / "rows-of-blocks.parquet")
+    inputs = SimpleNamespace(rows=[tmp_path / "rows-of-blocks.parquet"], curves=[folder / "curves-of-blocks.parquet"], runs=[])
+    inputs.pilots, inputs.winners, inputs.published = [], str(folder / "winners.json"), ""
+    outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
+    with pytest.raises(UserError, match=r"Oracle.*0\.5"):
+        summarise_study("tuned", tuned_study(), inputs, outputs)
+
+
+def test_candidates_that_were_not_selected_have_no_reported_rows():
+    names = itertools.product(("a", "b"), ("x", "y"), ('{"t":1}', '{"t":2}'))
+    rows = pd.DataFrame(names, columns=["dataset", "objective", "variant"])
+    selection = [{"dataset": "a", "objective": "x", "variant": '{"t":2}', "candidates": 2}]
+    selection += [{"dataset": "a", "objective": "y", "variant": '{"t":1}', "candidates": 1}]  # sweeps one at a time
+    kept = reported(rows, selection)
+    assert len(kept) == 7
+    assert kept[(kept["dataset"] == "a") & (kept["objective"] == "x")]["variant"].tolist() == ['{"t":2}']
+
+
+@pytest.mark.parametrize(
+    ("winners", "fact"), [({}, "no winner of HCL on digits"), ({"HCL": {"beta": 3.0}}, "HCL on digits is .*3.*expected")]
+)
+def test_winners_that_do_not_fit_the_study_are_refused(tmp_path, winners, fact):
+    numbers = {"seeds": 1, "mean": 0.5, "standard deviation": None, "low": None, "high": None, "runs": "r", "tied": False}
+    found = {name: {"variant": own, "candidates": [{"variant": own, **numbers}]} for name, own in winners.items()}
+    content = {"rule": "largest mean", "measured": KNN._asdict(), "winners": {"digits": found}}
+    path = tmp_path / "winners.json"
+    path.write_text(json.dumps(content))
+    (study,) = loaded().studies.values()
+    job = next(job for job in runs.jobs("tuned", study) if job.objective == "HCL")
+    with pytest.raises(UserError, match=fact):
+        chosen(job.to_json(), path)

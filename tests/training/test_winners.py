@@ -1,0 +1,39 @@
+"""A training job whose settings a winner decides trains those of the winner, and reuses a finished run that has them."""
+
+import json
+
+from tests.studies import tuned_study
+from tests.training.interrupted import new_job
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import jobs
+from trueneg.stats.measurement import Measurement
+from trueneg.training.engine import train_runs
+
+
+def test_the_winner_decides_what_is_trained_and_a_finished_run_is_reused(tmp_path):
+    prepared = new_job(tmp_path)
+    (study,) = load_configuration({"tuned": tuned_study(seeds=1)}, "test").studies.values()
+    second = {job.objective: job for job in jobs("tuned", study) if not job.is_pilot}
+    numbers = {"seeds": 2, "mean": 0.5, "standard deviation": 0.1, "low": 0.4, "high": 0.6, "runs": "a b", "tied": False}
+    winner = {"variant": {"temperature": 0.5}, "candidates": [{"variant": {"temperature": 0.5}, **numbers}]}
+    content = {
+        "rule": "largest mean",
+        "measured": Measurement("knn", "accuracy")._asdict(),
+        "winners": {"digits": {"CL": winner}},
+    }
+    (tmp_path / "winners.json").write_text(json.dumps(content))
+
+    arguments = prepared.arguments() | {"runs": second["CL"].to_json(), "winners": tmp_path / "winners.json"}
+    train_runs(**arguments)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert (manifest["objective"], manifest["variant"]) == ("CL", '{"temperature":0.5}')
+    (run,) = manifest["runs"]
+    assert prepared.store.record(run["id"])["settings"]["objective"]["temperature"] == 0.5
+
+    model = prepared.store.folder(run["id"]) / prepared.store.MODEL
+    before = model.stat().st_mtime_ns
+    train_runs(**prepared.arguments() | {"runs": second["CL-untuned"].to_json()})  # the same settings, without a winner
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert "variant" not in manifest
+    assert [one["id"] for one in manifest["runs"]] == [run["id"]]
+    assert model.stat().st_mtime_ns == before

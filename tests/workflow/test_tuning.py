@@ -1,0 +1,165 @@
+"""Two stages in one invocation: pilot seeds select, the winners are trained on new seeds; nothing is trained twice."""
+
+import json
+import random
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+from tests.projects import Project, new_project
+from tests.studies import tuned_study
+from tests.workflow.test_interruption import start
+from tests.workflow.test_workflow import trueneg
+
+WINNERS = "results/tuned/tuning/winners.json"
+PILOTS, NAMES = 3 * 2, list(tuned_study()["objectives"])
+
+
+def test_one_plan_holds_both_stages_and_a_file_of_winners_leaves_the_first_out(tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(tuned=tuned_study())
+    planned = project.planned("rows")
+    assert (planned["train"], planned["evaluate"], planned["select"]) == (PILOTS + 5, PILOTS + 5, 1)
+    replaced = tuned_study()
+    replaced["tuning"]["winners"] = "winners.json"
+    (project.path / "winners.json").touch()
+    project.configure(tuned=replaced)
+    planned = project.planned("rows")
+    assert (planned["train"], planned["evaluate"], planned.get("select")) == (5, 5, None)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory) -> Project:
+    """A project whose tuned study ran to the end in one invocation."""
+    project = new_project(tmp_path_factory.mktemp("tuned") / "project")
+    project.configure(tuned=tuned_study())
+    project.run()
+    return project
+
+
+def winners_of(project: Project) -> dict:
+    return json.loads((project.path / WINNERS).read_text())["winners"]["digits"]
+
+
+def rows_of(project: Project) -> pd.DataFrame:
+    return pd.read_parquet(project.path / "results/tuned/artefacts/rows.parquet")
+
+
+@pytest.mark.long
+def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tuned):
+    winners = winners_of(tuned)
+    rows = pd.concat(map(pd.read_parquet, tuned.path.glob("results/tuned/rows/digits/*=*/*.parquet")))
+    chosen = rows[(rows["task"] == "knn") & (rows["labels"] == "all") & rows["group"].isna() & (rows["metric"] == "accuracy")]
+    means = chosen[chosen["split"] == "validation"].groupby(["objective", "variant"])["value"].mean()
+    for name in ("CL", "HCL", "Oracle"):
+        best = means[name].round(12)
+        assert json.dumps(winners[name]["variant"], sort_keys=True, separators=(",", ":")) in best.index[best == best.max()]
+        assert sorted(one["mean"] for one in winners[name]["candidates"]) == pytest.approx(sorted(means[name]))
+    rows = rows_of(tuned)
+    assert set(rows["seed"]) == {0, 1}
+    assert set(rows["objective"]) == set(NAMES)
+    variants = {name: [json.loads(one) for one in own.unique()] for name, own in rows.groupby("objective")["variant"]}
+    assert variants["Hardness"] == variants["HCL"] == [winners["HCL"]["variant"]]
+    shared = winners["CL"]["variant"] == {"temperature": 0.5}  # CL-untuned then trains nothing of its own
+    assert len(tuned.models()) == 2 * (PILOTS + len(NAMES) - shared)
+    assert tuned.planned() == {}
+
+
+@pytest.mark.long
+def test_tables_and_figure_show_the_choice_and_every_candidate(tuned):
+    results, winners = tuned.path / "results/tuned", winners_of(tuned)
+    table = (results / "tables/accuracy.md").read_text()
+    assert f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)" in table
+    assert f"t = {winners['HCL']['variant']['temperature']}, as HCL" in table
+    candidates = pd.read_csv(results / "tables/candidates.csv")
+    assert len(candidates) == PILOTS
+    assert candidates.groupby("objective")["chosen"].sum().eq(1).all()
+    assert (results / "figures/candidates.png").stat().st_size > 1000
+
+
+@pytest.mark.long
+def test_commands_show_validation_values_of_candidates_and_the_runs_of_both_stages(tuned):
+    listed = json.loads(trueneg(tuned, "runs", "--json", "-"))
+    validation, test = "tuned: validation knn accuracy", "tuned: knn accuracy"
+    pilots = [one for one in listed if one["seed"] >= 100]
+    assert len(pilots) == PILOTS * 2
+    assert all(one[validation] is not None and one[test] is None for one in pilots)
+    assert all(one[validation] is None and one[test] is not None for one in listed if one["seed"] < 100)
+
+    table = pd.read_csv(tuned.path / "results/tuned/tables/accuracy.csv")
+    line = f"results/tuned/tables/accuracy.csv:{table.index[table['objective'] == 'Hardness'][0] + 2}"
+    found = json.loads(trueneg(tuned, "why", line, "--json", "-"))
+    assert {run["seed"] for run in found["runs"]} == {0, 1}
+    assert {one["objective"] for one in found["candidates"]} == {"CL", "HCL"}
+    runs = {run for one in found["candidates"] for run in one["runs"].split()}
+    assert runs == {one["run"] for one in pilots if one["objective"].split(",")[0] in ("CL", "HCL")}
+    said = trueneg(tuned, "why", line)
+    assert all(run in said for run in runs)
+    assert "Nothing to train" in trueneg(tuned, "check", "study.yaml")
+
+
+@pytest.mark.long
+def test_check_has_a_time_for_both_stages_and_the_second_is_a_bound(tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(tuned=tuned_study(seeds=3))
+    said = trueneg(project, "check", "study.yaml")
+    assert re.search(rf"first stage: {PILOTS * 2} runs to train: about", said)
+    assert re.search(rf"second stage, at most: {len(NAMES) * 3} runs to train: about", said)
+
+
+@pytest.mark.long
+def test_winners_that_are_selected_again_without_change_repeat_nothing(tuned, tmp_path):
+    project = tuned.copy(tmp_path / "project")
+    before = (project.path / WINNERS).read_bytes()
+    project.run(WINNERS, "--forcerun", "select")
+    assert (project.path / WINNERS).read_bytes() == before
+    assert project.planned() == {}
+
+
+@pytest.mark.long
+def test_a_committed_file_of_winners_repeats_no_run_and_a_foreign_one_is_refused(tuned, tmp_path):
+    project = tuned.copy(tmp_path / "project")
+    before, study, own = project.models(), tuned_study(), project.path / "winners.json"
+    shutil.copy2(project.path / WINNERS, own)
+    study["tuning"]["winners"] = "winners.json"
+    project.configure(tuned=study)
+    project.run()
+    assert project.models() == before
+    pd.testing.assert_frame_equal(rows_of(project), rows_of(tuned))
+
+    winners = json.loads(own.read_text())
+    oracle = winners["winners"]["digits"]["Oracle"]
+    oracle["variant"] = oracle["candidates"][0]["variant"] = {"temperature": 0.3}
+    own.write_text(json.dumps(winners))
+    done = project.snakemake("models")
+    assert done.returncode
+    assert re.search(r"winners\.json: the winner of Oracle on digits is .*0\.3.*0\.2.*0\.5", done.stdout + done.stderr)
+
+
+@pytest.mark.long
+def test_a_workflow_killed_in_both_stages_ends_with_the_same_winners_and_repeats_no_finished_run(tuned, tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(tuned=tuned_study())
+    draw, stages, finished = random.Random(7), [], {}
+    while stages.count("second") < 3:
+        snakemake = start(project)
+        try:
+            snakemake.wait(draw.uniform(5, 12))
+        except subprocess.TimeoutExpired:
+            snakemake.kill()
+            snakemake.wait()
+            stages.append("second" if (project.path / WINNERS).is_file() else "first")
+            project.run("--unlock")
+        models = project.models()
+        assert {run: models[run] for run in finished} == finished
+        finished = {run: models[run] for run in models if (project.path / f"results/runs/{run}/run.json").is_file()}
+        assert snakemake.returncode, f"the workflow ended after kills in {stages}"
+    assert "first" in stages
+    project.run()
+    models = project.models()
+    assert {run: models[run] for run in finished} == finished
+    assert (project.path / WINNERS).read_bytes() == (tuned.path / WINNERS).read_bytes()
+    pd.testing.assert_frame_equal(rows_of(project), rows_of(tuned))

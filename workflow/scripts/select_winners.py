@@ -1,0 +1,9 @@
+"""Select one configuration of each tuned objective by its pilot seeds."""
+
+from trueneg.compute.jobs import job
+from trueneg.report.tuning import select_winners
+
+with job(snakemake.log[0]):
+    select_winners(
+        snakemake.input.rows, snakemake.params.settings, winners=snakemake.output.winners, validation=snakemake.output.rows
+    )
