@@ -83,7 +83,8 @@ def outcome_of(row):
 def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, tmp_path, monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # multipletests calls it each time
     gathered, expected, outcomes = Gathered(study), {}, set()
-    for name, drawing in catalogue.tables_by_name(gathered.study).items():
+    compared = {name: one for name, one in catalogue.tables_by_name(gathered.study).items() if name != "candidates"}
+    for name, drawing in compared.items():
         formats.save(drawing.made(gathered), tmp_path / name, "")
         table = pd.read_csv(tmp_path / f"{name}.csv")
         if "baseline" not in table:  # only the table of contrasts has more than one

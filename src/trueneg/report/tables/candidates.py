@@ -28,7 +28,7 @@ def candidates(gathered: Gathered) -> Table:
         if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
             remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
         cells = [Cell(mean_text(row), bold=row["chosen"], runs=row["runs"]), Cell(str(row["seeds"])), Cell(remark)]
-        lines.append((group_title(row["dataset"], (), row["objective"]), settings_name(row["variant"]), cells))
+        lines.append((group_title(row["dataset"], {}, row["objective"]), settings_name(row["variant"]), cells))
     name = f"{evaluation_name(measured)}, {metric_name(measured)}"
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.selection_notes, *gathered.data_notes]
     columns = [with_unit(name, unit(measured.metric)), "seeds", "remark"]
