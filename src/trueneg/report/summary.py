@@ -52,9 +52,9 @@ def summarise_study(
             at_edge(variant, candidates[name]) for name, variant in zip(selection["objective"], selection["variant"], strict=True)
         ]
         comparison = {"name": name, "selection": _records(selection), **_comparison(study, rows, selection)}
-        comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
+    comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     published = published_numbers(study, inputs.published)
     tables = {outputs.rows: rows, outputs.curves: curves, outputs.selection: selection, outputs.published: published}
     write_tables(tables)
