@@ -21,7 +21,7 @@ from trueneg.report.figures.by_condition import NEGATIVES_AXIS, accuracy_by_cond
 from trueneg.report.figures.class_groups import class_groups
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
-from trueneg.report.gathered import Gathered
+from trueneg.report.gathered import RESPLIT, Gathered
 from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
 
@@ -94,7 +94,8 @@ def expected_of(dataset, rows, curves, coordinates):
 def shown(figure):
     """What tells figures apart: the labels of the axes, what is measured, and the values."""
     axes = figure.axes[0]
-    return axes.get_xlabel(), axes.get_ylabel(), footnote(figure), alternative_text(figure)
+    said = footnote(figure).removesuffix(RESPLIT).rstrip()  # what seeds vary is said of the whole study
+    return axes.get_xlabel(), axes.get_ylabel(), said, alternative_text(figure)
 
 
 @pytest.mark.parametrize("dataset", SWEPT)

@@ -54,9 +54,9 @@ def summarise_study(
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
         comparison = {"name": name, **selected_by, **_comparison(study, rows, selection)}
-        comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
+    comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     published = published_numbers(study, inputs.published)
     tables = {outputs.rows: rows, outputs.curves: curves, outputs.candidates: candidates, outputs.published: published}
     write_tables(tables)

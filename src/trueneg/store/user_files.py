@@ -87,7 +87,9 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
     """Return the :class:`Reading` for the reports of each corpus of a likelihood study."""
     found = {}
     for corpus, reports in corpora(study).items():
-        settings = reports.model_dump(mode="json", exclude={"seed"} if getattr(reports, "seed", 0) is None else set())
+        settings = reports.model_dump(mode="json")
+        if settings.get("seed", 0) is None:  # omit the default so that no job is rerun
+            del settings["seed"]
         found[corpus] = Reading(f"{name}/text/{corpus}/reports", "reports", settings)
     return found
 
