@@ -18,6 +18,7 @@ from trueneg.report.published import published_numbers
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
+from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows
 
@@ -34,12 +35,13 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
             (parquet), ``comparison`` (JSON: selection, gate by data set, primary contrast), ``study`` (YAML, the settings).
 
     Raises:
-        UserError: if the rows lack data that the primary contrast needs.
+        UserError: if the rows lack data that the primary contrast needs, or were made with other settings.
     """
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
+    _refuse_other_runs(name, study, records)
     candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
     try:
         selection = select(rows, candidates, study.primary.measurement)
@@ -55,6 +57,22 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
         write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
+
+
+def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]]) -> None:
+    """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot compare them."""
+    requested = {(run.dataset, run.objective, run.seed): run.settings for run in study_runs.all_runs(name, study)}
+    evaluation = study.evaluation.model_dump(mode="json")
+    for record in records:
+        settings = record["settings"]
+        different = different_settings(settings, requested[record["dataset"], record["objective"], record["seed"]])
+        evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
+        if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
+            different.append("evaluation")
+        if different:
+            found = f"run {record['id']} was made with other settings than the study's ({'; '.join(different)})"
+            remedy = f"Restore the settings, or remove results/{name}/manifests to train with the new ones."
+            raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {found}. {remedy}")
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:
