@@ -117,7 +117,7 @@ def import_study(folder: Path, results: Path) -> str:
     """Add an exported study to the results; nothing is written unless all of its files are intact.
 
     Runs that are already in the store are kept, and so are the files of their blocks. All files get the same modification time,
-    so Snakemake considers none of them out of date.
+    because Snakemake makes a file again if an input is newer.
 
     Args:
         folder: the study's subfolder of the exports.
@@ -136,10 +136,10 @@ def import_study(folder: Path, results: Path) -> str:
     blocks = [_foreign_block(folder, place, places) for place in places if place.startswith("rows/")]
     added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
     for block in blocks:
-        copies = [(folder / place, results / name / place) for place in block.files]
-        if all(added[run] for run in block.checksums) and not all(_is_same(*copy) for copy in copies):
-            for copy in copies:
-                _copy(*copy, stamp)
+        unchanged, *_ = filecmp.cmpfiles(folder, results / name, block.files, shallow=False)
+        if all(added[run] for run in block.checksums) and unchanged != block.files:
+            for place in block.files:
+                _copy(folder / place, results / name / place, stamp)
     for place in sorted(set(places) - {place for block in blocks for place in block.files}):
         target = results / (place.removeprefix(f"{READ}/") if place.startswith(f"{READ}/") else f"{name}/{place}")
         if not target.exists():
@@ -275,10 +275,6 @@ def _intact(folder: Path) -> list[str]:
             raise UserError(f"{path} is missing or does not match its checksum in {SUMS}. {AGAIN}")
         places.append(place)
     return places
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return other.is_file() and filecmp.cmp(path, other, shallow=False)
 
 
 def _copy(path: Path, target: Path, modified: int) -> None:

@@ -17,9 +17,9 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     """List all runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
     The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
-    version), ``owned by`` the training process, or ``begun``; imported runs, which have no weights, are marked. Unfinished runs
-    show their last recorded epoch and training time.
-    Finished runs, including stale ones, are marked if their data changed after training (:mod:`trueneg.store.user_files`).
+    version), ``owned by`` the training process, or ``begun``. Unfinished runs show their last recorded epoch and training time.
+    Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data changed after
+    training (:mod:`trueneg.store.user_files`).
 
     Args:
         results: the results folder.

@@ -164,12 +164,12 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     """
     manifest = read_json(path, MANIFEST)
     for run in manifest["runs"]:
-        path_of_model = store.folder(run["id"]) / RunStore.MODEL
-        run["model"] = None if store.state(run["id"]) == "imported" else path_of_model
-        problem = None if run["model"] is None or path_of_model.is_file() else "is missing"
+        model = store.folder(run["id"]) / RunStore.MODEL
+        run["model"] = None if store.state(run["id"]) == "imported" else model
+        problem = None if run["model"] is None or model.is_file() else "is missing"
         if problem or store.checksum(run["id"]) != run["checksum"]:
             raise UserError(
-                f"{path_of_model} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
+                f"{model} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
                 "Snakemake trains or lists the run again."
             )
     return manifest["runs"]
