@@ -26,7 +26,6 @@ from trueneg.config.runs import Run, datasets, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum, writable, write_tables, write_text
-from trueneg.specs.pairs import PAIRS
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store import user_files
@@ -166,9 +165,10 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
 
 def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     """Return whether texts or images of a study must not be shown."""
-    study: Any = studies[name]
+    study = studies[name]
     if isinstance(study, ImageTextStudy):
-        return _is_restricted(study.dataset.text, studies) or getattr(PAIRS[study.dataset.source], "restricted", False)
+        dataset: Any = study.dataset
+        return _is_restricted(dataset.text, studies) or getattr(dataset, "restricted", False)
     return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
 
 
