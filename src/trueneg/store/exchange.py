@@ -109,7 +109,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     _write(files, target)
     size = sum(path.stat().st_size for path in files.values()) / 1e6
     runs = {identifier for block in blocks for identifier in block.checksums}
-    return f"{name}: exported {len(runs)} runs in {len(blocks)} blocks of seeds to {target} ({size:.1f} MB)."
+    return f"{name}: exported {len(runs)} runs in {len(files)} files to {target} ({size:.1f} MB)."
 
 
 def import_study(folder: Path, results: Path) -> str:
