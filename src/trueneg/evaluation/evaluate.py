@@ -110,8 +110,8 @@ def evaluate_runs(
     """
     store, listed = RunStore(block["store"]), records.read_json(block["manifest"], records.MANIFEST)["runs"]
     imported = {run["id"]: imported_rows(store, run["id"], settings) for run in listed if store.state(run["id"]) == "imported"}
-    measured = [{**names, **row} for found in imported.values() for row in found["rows"]]
     with encoded_runs(threads=settings["threads"], without=imported, **block) as encoded:
+        measured = [{**names, **row} for found in imported.values() for row in found["rows"]]
         measured += [{**names, **row} for ready in encoded.runs for row in rows_of(encoded.tasks, ready, settings)]
     save_rows(measured, rows)
     gather_training(encoded, names, settings, imported, curves=curves, runs=runs)

@@ -41,6 +41,7 @@ BLOCK = ("manifests/{}.json", "rows/{}.parquet", "artefacts/curves/{}.parquet", 
 PICTURES = ("embedding", "retrieval", "similarities", "overlays", "human_ratings", "rating_references", "assumption")
 FURTHER = (
     "tuning/*",
+    "artefacts/tuning.parquet",
     "text/*/eta.parquet",
     "artefacts/class_probabilities.parquet",
     *(f"artefacts/{name}/**/*.parquet" for name in PICTURES),
