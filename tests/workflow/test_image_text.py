@@ -10,6 +10,7 @@ import yaml
 from tests.clips import tiny_clip, write_clip
 from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
+from tests.workflow.test_imported_rows import bring
 from trueneg.store.run_store import RunStore
 
 pytestmark = pytest.mark.long  # `make test-studies` runs whole image–text studies
@@ -43,6 +44,13 @@ def test_reports_become_pairs_runs_rows_and_tables(finished):
     assert finished.planned(*TARGETS) == {}
     named = {"figures_ssd", "tables_ssd", "figures_reco", "tables_reco"}
     assert finished.planned(*named).keys() - named == set()  # all are drawn
+
+
+def test_imported_rows_of_pairs_need_neither_reports_nor_language_models_nor_images(finished, tmp_path):
+    fresh = new_project(tmp_path / "fresh")
+    fresh.configure(words=tiny_words(), world=tiny_world())
+    bring(finished, fresh)
+    assert set(fresh.planned(*TARGETS)) == {"compare", "draw_world"}
 
 
 def test_the_objective_learns_from_the_class_probabilities_that_the_text_study_made(finished):

@@ -19,22 +19,23 @@ from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
+from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.store import provenance, user_files
-from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
-from trueneg.store.records import RUN, read_json
+from trueneg.store.records import RUN, USER_FILES, read_json
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen
 
 MEASURED_UPDATES = 3
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 PUBLISHED = Path("config/published.csv")
-DONE = ("finished", "stale")
+DONE = (*RunStore.TRAINED, "stale")
 
 
 class Data(NamedTuple):
@@ -148,7 +149,12 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
     decoded = results / f"{reading.place}.npz"
     changes = user_files.look(reading, results).changes if decoded.is_file() else []
     is_current = decoded.is_file() and not changes
-    source = read_source(decoded) if is_current else load_source(**reading.settings)
+    try:
+        source = read_source(decoded) if is_current else load_source(**reading.settings)
+    except UserError as error:
+        if is_current or (recorded := _recorded(reading, results)) is None:
+            raise
+        return recorded._replace(changes=[str(error)])
     subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
     unlabelled = int((source.labels[subset.train] < 0).sum())
     description = (
@@ -167,6 +173,9 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
     readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
     user_files.check_own_table(readings[1])
     changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
+    if not path.is_file() and not changes and (recorded := _recorded(readings[1], results)) is not None:
+        absent = source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
+        return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if not path.is_file() or changes:
         again = " again" if path.is_file() else ""
         description = f"images and sentences will be created{again} from the reports of {dataset['text']}"
@@ -179,10 +188,23 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
     return Data(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs))
 
 
+def _recorded(reading: user_files.Reading, results: Path) -> Data | None:
+    """Describe data that are not on this machine by their record; None if they were never read."""
+    if not reading.record(results).is_file():
+        return None
+    checksum = read_json(reading.record(results), USER_FILES)["data"]
+    runs = [run for run in RunStore(results / "runs").records().values() if run["source"]["checksum"] == checksum]
+    data = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
+    images = max((run["images"] for run in runs), default=0)
+    known = f"recorded checksum {checksum[:6]}…, training at most {images:,} images"
+    description = f"{reading.settings['source']}: not on this machine; {known}"
+    return Data(description, [], images, lambda settings: data.get(repr(identity(settings)), checksum))
+
+
 def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """Return the state of a run in the store; ``"stale"`` if it is finished but was trained with another version of the code."""
+    """Return the state of a run in the store; ``"stale"`` if another version of the code trained it."""
     state = store.state(identifier)
-    if state != "finished":
+    if state not in RunStore.TRAINED:
         return state
     record = store.record(identifier, RUN)
     refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
@@ -190,8 +212,9 @@ def _state(store: RunStore, run: Run, identifier: str) -> str:
 
 
 def _finished(states: list[str]) -> str:
-    stale = states.count("stale")
+    stale, imported = states.count("stale"), states.count("imported")
     marked = f" ({stale} stale: trained with another version of the code, reused)" if stale else ""
+    marked += f" ({imported} imported, without weights)" if imported else ""
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
 
 

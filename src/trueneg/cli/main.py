@@ -11,7 +11,7 @@ from trueneg.cli import check, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
-from trueneg.store import history
+from trueneg.store import exchange, history
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,13 +48,24 @@ def _parser() -> argparse.ArgumentParser:
     whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
     whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
     whys.set_defaults(command=_why)
+    actions = commands.add_parser("rows", help="export finished runs without weights, or import them").add_subparsers(
+        required=True, metavar="ACTION"
+    )
+    exports = actions.add_parser("export", help="write rows, curves and records of finished, evaluated runs to a folder")
+    exports.add_argument("config", nargs="+", help="configuration files")
+    exports.add_argument("folder", type=Path, help="folder of the exports, with one subfolder per study")
+    exports.add_argument("--study", action="append", help="export only this study (may be repeated)")
+    exports.set_defaults(command=_export)
+    imports = actions.add_parser("import", help="add exported studies to the results")
+    imports.add_argument("folder", type=Path, help="folder that `trueneg rows export` wrote")
+    imports.set_defaults(command=_import)
     converts = commands.add_parser("convert", help="write a state dict saved by torch as safetensors; only tensors are read")
     converts.add_argument("source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`")
     converts.add_argument("target", metavar="OUT.safetensors", help="the new file")
     converts.set_defaults(command=_convert)
     for command in (runs, whys):
         command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
-    for command in (checks, runs, whys):
+    for command in (checks, runs, whys, exports, imports):
         command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
     return parser
 
@@ -87,6 +98,25 @@ def _why(given: argparse.Namespace) -> None:
         _write(json.dumps(found, indent=2), given.json)
     else:
         print(legible(why.as_text(found)))
+
+
+def _export(given: argparse.Namespace) -> None:
+    studies = read_configuration(given.config).studies
+    if unknown := set(given.study or ()) - studies.keys():
+        raise UserError(f"--study is {', '.join(sorted(unknown))}; expected one of: {', '.join(studies)}.")
+    said = [exchange.export_study(name, studies, given.results, given.folder) for name in given.study or studies]
+    if not any(said):
+        wanted = ", ".join(given.study or studies)
+        raise UserError(f"{given.results} contains no evaluated runs of {wanted}; run Snakemake first.")
+    print("\n".join(filter(None, said)))
+
+
+def _import(given: argparse.Namespace) -> None:
+    folders = sorted(path.parent for path in given.folder.glob(f"[!.]*/{exchange.SUMS}"))
+    if not folders:
+        raise UserError(f"{given.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
+    for folder in folders:
+        print(exchange.import_study(folder, given.results))
 
 
 def _convert(given: argparse.Namespace) -> None:

@@ -40,7 +40,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         study, title     the study that requested it; for a run, the first such study, without a title
         differing        settings that differ from the defaults, by dotted name
         settings         all settings
-        runs             records of the runs behind it; ``state`` is ``finished`` or starts with ``stale``
+        runs             records of the runs behind it; ``state`` starts with ``finished`` or ``stale``
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
         comparison       headroom and primary contrast; only for results of a study that trains
@@ -52,7 +52,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         UserError: if the result does not exist.
     """
     store, data = RunStore(results / "runs"), DataChanges(results)
-    path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
+    path, line = (store.folder(result), None) if store.state(result) in RunStore.TRAINED else _place(result)
     if not path.resolve().is_relative_to(results.resolve()):
         raise UserError(f"{result} is not in {results}. Name a file in that folder, or pass the results folder as --results.")
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
@@ -86,7 +86,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             reports = run["settings"]["dataset"]["text"]
     marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
     made = [record for record in [*marked, *models] if "seconds" in record]
-    stale = Counter(one["state"].removeprefix("stale: ") for one in [*marked, *models] if one["state"].startswith("stale"))
+    states = [one["state"].removesuffix(", imported") for one in [*marked, *models]]
+    stale = Counter(state.removeprefix("stale: ") for state in states if state.startswith("stale"))
     found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
     spent = {key: round(sum(record.get(key, 0) for record in made), 1) for key in ("seconds", "gpu_seconds")}
     found["time"] = spent | {"attempts": sum(len(record["attempts"]) for record in made), "runs": len(made)}
@@ -165,7 +166,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
     if store.state(identifier) == "finished" and store.record(identifier)["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
-    return {"state": f"stale: {stale}" if stale else "finished", **record}
+    return {"state": store.marked(identifier, f"stale: {stale}" if stale else "finished"), **record}
 
 
 def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:

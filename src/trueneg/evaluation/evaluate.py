@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +13,10 @@ import torch
 
 from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
+from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.store import provenance, records
+from trueneg.store.exchange import imported_rows
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
 
@@ -48,7 +50,14 @@ class Block(NamedTuple):
 
 @contextlib.contextmanager
 def encoded_runs(
-    *, manifest: str | Path, store: str | Path, device: str, threads: int, count: int | None = None, **data: Any
+    *,
+    manifest: str | Path,
+    store: str | Path,
+    device: str,
+    threads: int,
+    count: int | None = None,
+    without: Collection[str] = (),
+    **data: Any,
 ) -> Iterator[Block]:
     """Yield the runs of a manifest, encoded on a leased device.
 
@@ -58,14 +67,23 @@ def encoded_runs(
         device: device to lease.
         threads: number of CPU threads that torch uses.
         count: number of runs to encode, in the order of the manifest; None: all runs.
+        without: ids of runs to leave out; if nothing is left, no device is leased.
         data: the fields of :class:`Data`.
+
+    Raises:
+        UserError: if a run to encode was imported without weights.
     """
     torch.set_num_threads(threads)
     kept = RunStore(store)
     listed = read_manifest(manifest, kept)[:count]
     tasks = provenance.TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
-    with leased_device(device) as leased:
-        runs = importlib.import_module(tasks).encoded(listed, kept, Data(**data), leased)
+    remaining = [run for run in listed if run["id"] not in without]
+    for run in remaining:
+        if run["model"] is None:
+            found = f"{kept.folder(run['id'])}: this run was imported without the weights that this step needs"
+            raise UserError(f"{found}. Remove its folder and {manifest} to train it again.")
+    with leased_device(device) if remaining else contextlib.nullcontext(torch.device("cpu")) as leased:
+        runs = importlib.import_module(tasks).encoded(remaining, kept, Data(**data), leased) if remaining else iter(())
         yield Block(manifest_names(manifest), listed, kept, tasks, runs)
 
 
@@ -80,7 +98,7 @@ def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 def evaluate_runs(
     *, names: Mapping[str, str], settings: Mapping[str, Any], rows: str | Path, curves: str | Path, runs: str | Path, **block: Any
 ) -> None:
-    """Evaluate the runs of a manifest with all tasks for their kind of training.
+    """Evaluate the runs of a manifest with all tasks for their kind of training; imported runs keep their rows.
 
     Args:
         names: columns that label the results; what they lack is taken from the manifest.
@@ -90,11 +108,14 @@ def evaluate_runs(
         runs: output JSON file with the records of the runs.
         block: further arguments of :func:`encoded_runs`.
     """
-    with encoded_runs(threads=settings["threads"], **block) as encoded:
+    store, listed = RunStore(block["store"]), records.read_json(block["manifest"], records.MANIFEST)["runs"]
+    imported = {run["id"]: imported_rows(store, run["id"], settings) for run in listed if store.state(run["id"]) == "imported"}
+    with encoded_runs(threads=settings["threads"], without=imported, **block) as encoded:
         names = {**encoded.names, **names}
-        measured = [{**names, **row} for ready in encoded.runs for row in rows_of(encoded.tasks, ready, settings)]
+        measured = [{**names, **row} for found in imported.values() for row in found["rows"]]
+        measured += [{**names, **row} for ready in encoded.runs for row in rows_of(encoded.tasks, ready, settings)]
     save_rows(measured, rows)
-    gather_training(encoded, names, curves, runs)
+    gather_training(encoded, names, settings, imported, curves=curves, runs=runs)
 
 
 def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -106,10 +127,24 @@ def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> I
                 yield {"seed": run.subset.seed, "run": run.id, "split": split, **measured._asdict(), "value": float(value)}
 
 
-def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, runs: str | Path) -> None:
+def gather_training(
+    block: Block,
+    names: Mapping[str, str],
+    settings: Mapping[str, Any],
+    imported: Mapping[str, Mapping[str, Any]],
+    *,
+    curves: str | Path,
+    runs: str | Path,
+) -> None:
     """Write the training curves (`curves`) and records (`runs`) of evaluated runs, with the provenance of their evaluation.
 
-    A run may have been trained for another study under other names; `names` label its curves in this study.
+    Args:
+        block: the runs.
+        names: columns that label the curves; a run may have been trained for another study under other names.
+        settings: the evaluation settings.
+        imported: by run, the rows that were imported, with the provenance of their evaluation (``evaluated``).
+        curves: parquet file to write.
+        runs: JSON file to write.
     """
     trained, made = [], []
     for run in block.listed:
@@ -117,7 +152,10 @@ def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, 
         curve = records.read_rows(path, remedy="Remove its folder to train the run again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])
-        evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"]))
+        if run["id"] in imported:
+            evaluated = imported[run["id"]]["evaluated"]
+        else:
+            evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"])) | {"settings": settings}
         made.append({**record, **block.names, "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
     write_text(runs, json.dumps(made, indent=2) + "\n")

@@ -1,6 +1,7 @@
 """Gather a study's rows in one table, select variants, check each data set, and answer the study's question."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
+from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows
@@ -43,13 +45,14 @@ def summarise_study(
         protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
 
     Raises:
-        UserError: if the rows lack data that the primary contrast needs.
+        UserError: if the rows lack data that the primary contrast needs, or were made with other settings.
     """
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
     records += [record for path in inputs.pilots for record in read_json(path, [RUN])]
+    _refuse_other_runs(name, study, records)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
@@ -97,6 +100,25 @@ def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
             raise ValueError(f"rows of {objective} on {dataset} are not those of its winner, {winner['variant']}; train it again")
         found.loc[is_own, ["candidates", "seeds", "validation mean"]] = len(own), winner["seeds"], winner["mean"]
     return found
+
+
+def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]]) -> None:
+    """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot compare them."""
+    requested = defaultdict(list)  # several if a winner decides
+    for run in (run for job in study_runs.jobs(name, study) for choice in job.choices.values() for run in choice.runs):
+        requested[run.dataset, run.objective, run.seed].append(run.settings)
+    evaluation = study.evaluation.model_dump(mode="json")
+    for record in records:
+        settings = record["settings"]
+        possible = requested[record["dataset"], record["objective"], record["seed"]]
+        different = min((different_settings(settings, one) for one in possible), key=len)
+        evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
+        if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
+            different.append("evaluation")
+        if different:
+            found = f"run {record['id']} was made with other settings than the study's ({'; '.join(different)})"
+            remedy = f"Restore the settings, or remove results/{name}/manifests to train with the new ones."
+            raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {found}. {remedy}")
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:

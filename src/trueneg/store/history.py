@@ -18,7 +18,8 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
 
     The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
     version), ``owned by`` the training process, or ``begun``. Unfinished runs show their last recorded epoch and training time.
-    Finished runs, including stale ones, are marked if their data changed after training (:mod:`trueneg.store.user_files`).
+    Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data changed after
+    training (:mod:`trueneg.store.user_files`).
 
     Args:
         results: the results folder.
@@ -29,11 +30,11 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     store, data, rows = RunStore(results / "runs"), DataChanges(results), []
     metrics, stale_rows = _evaluated(results, studies)
     for folder in sorted(store.path.glob("*/")):
-        if store.state(folder.name) == "finished":
+        if store.state(folder.name) in RunStore.TRAINED:
             record = store.record(folder.name, records.RUN)
             code = "stale rows" if folder.name in stale_rows else "finished"
             code = "stale" if provenance.trained_by_other_code(record) else code
-            rows.append(_finished(record, data.state(record, code), metrics))
+            rows.append(_finished(record, data.state(record, store.marked(folder.name, code)), metrics))
         elif (folder / RunStore.LOCK).exists():
             rows.append(_unfinished(store, folder.name))
     if not rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
@@ -80,6 +80,13 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
     Raises:
         UserError: if they differ in a setting that affects training.
     """
+    if different := different_settings(recorded, requested):
+        found = f"has the requested id but different settings ({'; '.join(different)})"
+        raise UserError(f"{path}: this run {found}. Move its folder away to train it again.")
+
+
+def different_settings(recorded: RunSettings, requested: RunSettings) -> list[str]:
+    """Describe each setting that affects training and differs between a recorded and a requested run."""
     sides = identity(recorded), identity(requested)
     keys = dict.fromkeys((section, key) for side in sides for section, values in side.items() for key in values)
     different = []
@@ -88,9 +95,25 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         if values[0] != values[1]:
             shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
-    if different:
-        found = f"has the requested id but different settings ({'; '.join(different)})"
-        raise UserError(f"{path}: this run {found}. Move its folder away to train it again.")
+    return different
+
+
+def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Return whether evaluation settings agree in everything that affects rows.
+
+    Args:
+        kind: kind of training (:func:`trueneg.config.runs.training_kind`).
+        recorded: settings of an earlier evaluation; missing keys have their defaults, keys that no longer exist are ignored.
+        requested: resolved settings.
+    """
+    (model,) = models_within(STUDIES[kind].model_fields["evaluation"].annotation)
+    try:
+        found = model.model_validate({key: value for key, value in recorded.items() if key in model.model_fields})
+    except ValidationError:  # a value that is no longer allowed
+        return False
+    wanted = model.model_validate(dict(requested))
+    affecting = [key for key, field in model.model_fields.items() if not is_technical(field)]
+    return all(getattr(found, key) == getattr(wanted, key) for key in affecting)
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:

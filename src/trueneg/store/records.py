@@ -21,6 +21,7 @@ AGAIN = "Remove it so that Snakemake makes it again."
 SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text(encoding="utf-8"))
 RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
 LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))
+EVALUATED_RUN, EVALUATION = (SCHEMAS[name] for name in ("evaluated_run", "evaluation"))
 
 
 @contextlib.contextmanager

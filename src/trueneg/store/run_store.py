@@ -3,6 +3,9 @@
 A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). This
 record is written last, so a run with a record is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
 of these files is a declared output of a job, because Snakemake deletes declared outputs before a job starts or after it fails.
+
+An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contains the model's ``checksum``, and each file
+``evaluated-*.json`` contains the rows that were measured with one study's evaluation settings.
 """
 
 import contextlib
@@ -21,7 +24,7 @@ from trueneg.store.records import MANIFEST, PROGRESS, RUN, SCHEMAS, Schema, read
 
 log = logging.getLogger(__name__)
 
-SETTINGS = SCHEMAS["settings"]
+SETTINGS, IMPORTED = SCHEMAS["settings"], SCHEMAS["imported"]
 
 
 class RunStore:
@@ -33,7 +36,8 @@ class RunStore:
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
     CHECKPOINT, PREVIOUS, PROGRESS = "checkpoint.safetensors", "checkpoint.previous.safetensors", "progress.json"
-    LOCK = "lock"
+    EVALUATED, LOCK = "evaluated-*.json", "lock"
+    TRAINED = ("finished", "imported")  # states of runs that need no training
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -43,11 +47,18 @@ class RunStore:
         return self.path / identifier
 
     def state(self, identifier: str) -> str:
-        """Return ``"finished"``, ``"begun"`` or ``"missing"``."""
+        """Return ``"finished"``, ``"imported"`` (finished elsewhere: rows without weights), ``"begun"`` or ``"missing"``."""
         folder = self.folder(identifier)
-        if (folder / self.RECORD).is_file() and (folder / self.MODEL).is_file():
-            return "finished"
+        if (folder / self.RECORD).is_file():
+            if (folder / self.MODEL).is_file():
+                return "finished"
+            if any(folder.glob(self.EVALUATED)):
+                return "imported"
         return "begun" if folder.is_dir() else "missing"
+
+    def marked(self, identifier: str, code: str) -> str:
+        """Return the state `code` of a trained run, extended by ``imported`` if its weights are not here."""
+        return f"{code}, imported" if self.state(identifier) == "imported" else code
 
     def record(self, identifier: str, schema: Schema = SETTINGS) -> dict[str, Any]:
         """Read the record of a finished run.
@@ -61,8 +72,14 @@ class RunStore:
         """
         return read_json(self.folder(identifier) / self.RECORD, schema, "Remove its folder to train the run again.")
 
+    def checksum(self, identifier: str) -> str:
+        """Return the checksum of a run's model, of an imported run as recorded."""
+        if self.state(identifier) == "imported":
+            return self.record(identifier, IMPORTED)["checksum"]
+        return file_checksum(self.folder(identifier) / self.MODEL)
+
     def records(self) -> dict[str, dict[str, Any]]:
-        """Read the records of all finished runs, by id, and check all of their keys."""
+        """Read the records of all finished and imported runs, by id, and check all of their keys."""
         found = sorted(self.path.glob(f"*/{self.RECORD}"))
         return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
 
@@ -138,18 +155,21 @@ _UNSAFE = (
 
 
 def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
-    """Read the runs of a manifest, each with its seed, id and model file, and verify the checksums.
+    """Read the runs of a manifest, each with its seed, id and ``model``, and verify the checksums.
+
+    The model is a file, or None if the run was imported.
 
     Raises:
         UserError: if a model is missing or does not match its checksum.
     """
     manifest = read_json(path, MANIFEST)
     for run in manifest["runs"]:
-        run["model"] = store.folder(run["id"]) / RunStore.MODEL
-        problem = None if run["model"].is_file() else "is missing"
-        if problem or file_checksum(run["model"]) != run["checksum"]:
+        model = store.folder(run["id"]) / RunStore.MODEL
+        run["model"] = None if store.state(run["id"]) == "imported" else model
+        problem = None if run["model"] is None or model.is_file() else "is missing"
+        if problem or store.checksum(run["id"]) != run["checksum"]:
             raise UserError(
-                f"{run['model']} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
+                f"{model} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
                 "Snakemake trains or lists the run again."
             )
     return manifest["runs"]

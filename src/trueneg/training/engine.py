@@ -20,7 +20,7 @@ from trueneg.compute.distributed import ALONE, Processes, run_distributed
 from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.runs import Run, training_devices, training_kind
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
+from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
@@ -76,7 +76,7 @@ def train_runs(
     block = read()
     settings = block.runs[0].settings
     wanted, count = training_devices(settings)
-    if not retrain_stale and all(block.store.state(identifier) == "finished" for identifier in block.identifiers):
+    if not retrain_stale and all(block.store.state(identifier) in RunStore.TRAINED for identifier in block.identifiers):
         block.train(None)  # no device is needed, so do not wait for one
     else:
         with leased_device(wanted, share=settings["training"]["runs_per_device"], count=count) as device:
@@ -138,7 +138,7 @@ class Block:
     def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] in NOT_TRAINED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
-            finished = self.store.state(identifier) == "finished"
+            finished = self.store.state(identifier) in RunStore.TRAINED
             if finished and self._retrain_stale and provenance.trained_by_other_code(self.store.record(identifier)):
                 _move_aside(self.store, identifier)
                 finished = False
@@ -211,7 +211,7 @@ class Block:
     def write_manifest(self, path: str | Path, variant: str | None = None) -> None:
         """Write a JSON file that lists the runs and the checksums of their models, and the variant if a winner decided it."""
         listed = [
-            {"seed": run.seed, "id": identifier, "checksum": file_checksum(self.store.folder(identifier) / RunStore.MODEL)}
+            {"seed": run.seed, "id": identifier, "checksum": self.store.checksum(identifier)}
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
         ]
         first = self.runs[0]
@@ -231,6 +231,7 @@ def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) 
 def _move_aside(store: RunStore, identifier: str) -> None:
     aside = store.path / "stale" / f"{identifier}-{store.record(identifier)['fingerprint']}"
     aside.mkdir(parents=True, exist_ok=True)
-    for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
-        (store.folder(identifier) / name).rename(aside / name)
+    for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES, RunStore.EVALUATED):
+        for path in sorted(store.folder(identifier).glob(name)):
+            path.rename(aside / path.name)
     log.info("run %s was trained with a different version of the code; moved to %s", identifier, aside)

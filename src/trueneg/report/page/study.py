@@ -27,6 +27,7 @@ from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compared
 from trueneg.store import provenance, records
 from trueneg.store.rows import reported
+from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
@@ -124,9 +125,10 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
     found = records.read_json(gathered.folder / "runs.json", [records.RUN])
+    store = RunStore(gathered.folder.parents[1] / "runs")
     for record in found:
         machine, source = record["machine"], record["source"]
-        record["state"] = changes.state(record, provenance.code_state(record))
+        record["state"] = changes.state(record, store.marked(record["id"], provenance.code_state(record)))
         record["value"] = values.get(record["id"], "–")
         record["configuration"] = dict(flat(record["settings"]))
         record["made"] = {
