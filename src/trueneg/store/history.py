@@ -57,13 +57,11 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
         metrics[f"{name}: {primary.task} {primary.metric}"] = _by_run(test)
-        if (folder / "candidates.parquet").is_file():
-            candidates = records.read_rows(folder / "candidates.parquet")
-            selecting = Measurement.of(comparison["selected by"])
-            pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]
-            validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
-            validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
-            metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
+        candidates, selecting = records.read_rows(folder / "candidates.parquet"), Measurement.of(comparison["selected by"])
+        pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]
+        validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
+        validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
+        metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
         made = records.read_json(folder / "runs.json", [records.RUN])
         stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
     return metrics, stale
