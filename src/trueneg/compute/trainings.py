@@ -16,6 +16,8 @@ from trueneg.store.records import MANIFEST, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 
+TRAINED = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
+
 
 class Trainings:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
@@ -102,12 +104,14 @@ class Trainings:
         """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
         return [run.to_json() for run in self._job(wildcards).runs]
 
-    def files(self, wildcards: Any, output: Any) -> dict[str, str]:
+    def files(self, wildcards: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
         found = {name: checksum_of(name) for name in named if Path(name).is_file()}
-        if found.keys() != named and Path(output.manifest).is_file():
-            store, identifier = RunStore("results/runs"), read_json(output.manifest, MANIFEST)["runs"][0]["id"]
+        # Formatted here, because Snakemake reruns no job for a changed parameter that depends on `output`.
+        manifest = Path(TRAINED.format(**wildcards))
+        if found.keys() != named and manifest.is_file():
+            store, identifier = RunStore("results/runs"), read_json(manifest, MANIFEST)["runs"][0]["id"]
             recorded = store.record(identifier).get("files", {}) if store.state(identifier) == "finished" else {}
             found = {name: checksum for name, checksum in recorded.items() if name in named} | found
         return dict(sorted(found.items()))
