@@ -62,25 +62,26 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     }
     trainings = trainings_of(tiny=tiny_study(objectives=objectives))
     plain, guided = (Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1") for name in ("CL", "Guided"))
-    output, file = SimpleNamespace(manifest=tmp_path / "manifest.json"), tmp_path / "features.safetensors"
-    assert trainings.files(plain, output) == trainings.files(guided, output) == {}
+    manifest, file = tmp_path / "results/tiny/manifests/digits/Guided/seed0-1.json", tmp_path / "features.safetensors"
+    assert trainings.files(plain) == trainings.files(guided) == {}
     file.write_bytes(b"some")
-    before = trainings.files(guided, output)
+    before = trainings.files(guided)
     assert before == {"features.safetensors": hashlib.sha256(b"some").hexdigest()}
     os.utime(file, ns=(1, 1))
-    assert trainings.files(guided, output) == before
+    assert trainings.files(guided) == before
     run = tmp_path / "results/runs/0123456789ab"
     run.mkdir(parents=True)
     record = {"settings": {"training": {}}, "files": before | {"other.safetensors": "0"}}
     (run / "run.json").write_text(json.dumps(record))
     listed = {"seed": 0, "id": run.name, "checksum": "0"}
-    output.manifest.write_text(json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]}))
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]}))
     file.unlink()
-    assert trainings.files(guided, output) == {}  # the run is not finished
+    assert trainings.files(guided) == {}  # the run is not finished
     (run / "model.safetensors").touch()
-    assert trainings.files(guided, output) == before
+    assert trainings.files(guided) == before
     file.write_bytes(b"others")
-    assert trainings.files(guided, output) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
+    assert trainings.files(guided) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
 
 
 def test_each_seed_has_its_own_corpus_where_asked():

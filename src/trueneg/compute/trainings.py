@@ -17,6 +17,8 @@ from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS
 
+TRAINED = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
+
 
 class Trainings:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
@@ -122,12 +124,14 @@ class Trainings:
         tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
         return {"rule": self.tuned[wildcards.study].rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
-    def files(self, wildcards: Any, output: Any) -> dict[str, str]:
+    def files(self, wildcards: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
         found = {name: checksum_of(name) for name in named if Path(name).is_file()}
-        if found.keys() != named and Path(output.manifest).is_file():
-            store, identifier = RunStore("results/runs"), read_json(output.manifest, MANIFEST)["runs"][0]["id"]
+        # Formatted here, because Snakemake reruns no job for a changed parameter that depends on `output`.
+        manifest = Path(TRAINED.format(**wildcards))
+        if found.keys() != named and manifest.is_file():
+            store, identifier = RunStore("results/runs"), read_json(manifest, MANIFEST)["runs"][0]["id"]
             recorded = store.record(identifier).get("files", {}) if store.state(identifier) == "finished" else {}
             found = {name: checksum for name, checksum in recorded.items() if name in named} | found
         return dict(sorted(found.items()))

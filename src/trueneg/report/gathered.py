@@ -127,7 +127,7 @@ class Gathered:
         file = f"{found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
         if found["beforehand"]:
             return [f"The comparisons were named beforehand in {file}."]
-        return [f"The comparisons are named in {file}, which was committed after the first of these runs."]
+        return [f"The comparisons are named in {file}. It was committed after the first of these runs was finished."]
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
