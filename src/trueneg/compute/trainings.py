@@ -17,7 +17,7 @@ from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS
 
-TRAINED = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
+MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
 class Trainings:
@@ -129,10 +129,10 @@ class Trainings:
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
         found = {name: checksum_of(name) for name in named if Path(name).is_file()}
         # Formatted here, because Snakemake reruns no job for a changed parameter that depends on `output`.
-        manifest = Path(TRAINED.format(**wildcards))
+        manifest = Path(MANIFESTS.format(**wildcards))
         if found.keys() != named and manifest.is_file():
             store, identifier = RunStore("results/runs"), read_json(manifest, MANIFEST)["runs"][0]["id"]
-            recorded = store.record(identifier).get("files", {}) if store.state(identifier) == "finished" else {}
+            recorded = store.record(identifier).get("files", {}) if store.state(identifier) in RunStore.TRAINED else {}
             found = {name: checksum for name, checksum in recorded.items() if name in named} | found
         return dict(sorted(found.items()))
 

@@ -8,7 +8,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, families, objectives, of_seed, swept, taken_over
+from trueneg.config.runs import candidates, corpora, datasets, families, objectives, of_seed, pilot_seeds, swept, taken_over
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
@@ -133,7 +133,9 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         reports: Any = texts[data.text].reports
         if reports.source != data.source:
             yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
-        for corpus in dict.fromkeys(of_seed({"corpus": data.corpus}, seed)["corpus"] for seed in study.seed_list):
+        for corpus in dict.fromkeys(
+            of_seed({"corpus": data.corpus}, seed)["corpus"] for seed in (*pilot_seeds(study), *study.seed_list)
+        ):
             yield from _unknown_dataset("dataset.corpus", corpus, corpora(texts[data.text]))
         by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
         if by_text and texts[data.text].scoring.variant == "causal":

@@ -22,7 +22,7 @@ import pandas as pd
 from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import Run, datasets, training_kind
+from trueneg.config.runs import Run, all_runs, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum, writable, write_tables, write_text
@@ -176,8 +176,8 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
 def _readings(name: str, studies: Mapping[str, Any]) -> Iterator[user_files.Reading]:
     """Yield what a study that trains reads."""
     study = studies[name]
-    for settings in datasets(study).values() if isinstance(study, TrainedStudy) else ():
-        dataset = settings.model_dump(mode="json")
+    runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have a corpus of its own
+    for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
         if isinstance(study, ImageTextStudy):
             yield user_files.of_pairs(dataset, studies)
             yield user_files.of_joined_reports(dataset, studies)
