@@ -162,7 +162,7 @@ def test_imported_files_of_other_settings_are_not_compared_as_the_studys(results
     files = {"rows": "rows", "curves": "artefacts/curves", "runs": "artefacts/runs"}
 
     class Paths:
-        published = None
+        published, pilots, winners = None, (), ()
 
     for name, folder in files.items():
         setattr(Paths, name, sorted((results / "tiny" / folder).glob("*/*/*.*")))

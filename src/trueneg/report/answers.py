@@ -28,9 +28,9 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None) 
     reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
     level = f"{reached}, chance is {amount(row['chance'], metric)} ({LEVEL} intervals, {seeds})"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
-    of_oracle = "no oracle knows the false negatives" if oracle is None else f"{oracle} − {baseline} is {gain}"
+    of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
     if row["label"] == NOT_ABOVE_CHANCE:
-        return f"{baseline} is {row['label']}, so the comparison tells little: {of_oracle}; {level}"
+        return f"{baseline} is {row['label']}: {of_oracle}; {level}"
     return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
 
 

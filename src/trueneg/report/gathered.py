@@ -24,6 +24,7 @@ PHANTOM = (
 )
 # Notes on what an interval over seeds covers.
 RESPLIT = "Each seed splits the same data anew, so intervals over seeds cover training and the split, not new data."
+SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used to select."
 NEW_DATA = "Each seed has a corpus of its own, so intervals over seeds cover the data too."
 
 
@@ -124,10 +125,13 @@ class Gathered:
         found = self.comparison.get("protocol")
         if not found:
             return []
-        file = f"{found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
-        if found["beforehand"]:
-            return [f"The comparisons were named beforehand in {file}."]
-        return [f"The comparisons are named in {file}. It was committed after the first of these runs was finished."]
+        file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
+        when = (
+            "before the first run was finished, so what it names was named beforehand"
+            if found["beforehand"]
+            else ("after the first run was finished")
+        )
+        return [f"{file}, committed {when}. Comparisons that it does not name are exploratory."]
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
@@ -160,6 +164,7 @@ class Gathered:
             f"({seed_count(entry['seeds'] for entry in swept)}).",
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
+            SHARED_IMAGES if self.study.tuning is not None and self.study.dataset.resplit else "",
         ]
         return [*filter(None, sentences), *self.edge_notes]
 

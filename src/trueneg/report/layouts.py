@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
     Attributes:
         rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
         baseline: objective that is subtracted.
-        oracle: objective that uses the ground truth, if there is one.
+        oracles: objectives that use the ground truth.
         headroom: one row per data set with the label of its headroom and a sentence about it.
         margins: equivalence margin of the primary measurement, if the study has one.
         notes: sentences under every table.
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
 
     rows: pd.DataFrame
     baseline: str
-    oracle: str | None
+    oracles: Sequence[str]
     headroom: pd.DataFrame
     margins: Mapping[Measurement, float] = {}
     notes: Sequence[str] = ()
@@ -54,8 +54,9 @@ def comparison_of(gathered: Gathered) -> Comparison:
     """Collect the data that all tables of a study share, from its selected variants."""
     # Use the test split only: some classes of the validation split may not be measurable on any seed's test split.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
-    notes, oracle = [*gathered.selection_notes, *gathered.data_notes], gathered.study.primary.oracle
-    return Comparison(rows, gathered.baseline, oracle, gathered.headroom, gathered.margins, notes, gathered.names)
+    notes = [*gathered.selection_notes, *gathered.data_notes]
+    oracles = [name for name, objective in gathered.study.objectives.items() if objective.name == "oracle"]
+    return Comparison(rows, gathered.baseline, oracles, gathered.headroom, gathered.margins, notes, gathered.names)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:

@@ -37,6 +37,7 @@ def select_winners(
         selection = select(rows, candidates, measured)
     except ValueError as error:
         raise UserError(f"tuning: {error}") from error
-    content = as_json(describe_candidates(rows, candidates, measured, selection), settings["rule"], measured)
+    described, seeds = describe_candidates(rows, candidates, measured, selection), sorted(set(rows["seed"].tolist()))
+    content = as_json(described, settings["rule"], measured, seeds)
     write_tables({validation: rows})
     write_text(winners, json.dumps(content, indent=1, sort_keys=True) + "\n")

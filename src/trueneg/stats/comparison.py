@@ -126,9 +126,10 @@ def paired_differences(
     own, other = found.pop("own"), found.pop("of baseline")
     covariance = (own**2 + other**2 - deviation**2) / 2
     found["baseline"] = baseline
-    found["correlation"] = (covariance / (own * other).where(own * other > 0)).clip(-1, 1)
+    found["correlation"] = (covariance / (own * other).where((own * other > 0) & (seeds > 2))).clip(-1, 1)
     found["minimum detectable"] = seeds.map(detectable_multiplier) * error
     found["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
+    found["p signed-rank"] = found["p signed-rank"].where(deviation > 0)
     found["margin"] = np.nan
     for measured, margin in (margins or {}).items():
         found.loc[measured.rows_of(found).index, "margin"] = margin
@@ -363,9 +364,11 @@ def headroom(
         gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
         found = found[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
     found["chance"] = chance
-    found["above chance"] = found["baseline low"] > chance if higher_is_better else found["baseline high"] < chance
+    edge = found["baseline low" if higher_is_better else "baseline high"]
+    edge = edge.where(edge.notna() | (found["seeds"] < 2), found["baseline mean"])  # of equal values, the edge is the mean
+    found["above chance"] = edge > chance if higher_is_better else edge < chance
     gains = found["low"] > 0 if higher_is_better else found["high"] < 0
-    cases = [found["baseline low"].isna(), ~found["above chance"], found["low"].isna(), gains]
+    cases = [edge.isna(), ~found["above chance"], found["low"].isna(), gains]
     found["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
     return found[HEADROOM]
 

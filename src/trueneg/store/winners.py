@@ -1,7 +1,7 @@
 """The winners of a tuned study: one configuration of each tuned objective per data set, selected on pilot seeds."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from trueneg.store.records import SCHEMAS, read_json
 WINNERS = "tuning/winners.json"  # below results/<study>
 
 
-def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement) -> dict[str, Any]:
+def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]) -> dict[str, Any]:
     """Return the content of a file of winners.
 
     Args:
         candidates: result of :func:`trueneg.stats.candidates.describe_candidates`.
         rule: name of the selection rule.
         measured: measurement by which the winners were selected.
+        seeds: the pilot seeds.
     """
     winners: dict[str, Any] = {}
     for row in json.loads(candidates.to_json(orient="records", double_precision=15)):  # null for NaN
@@ -32,7 +33,7 @@ def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement) -> dict[
         if row.pop("chosen"):
             winner["variant"] = row["variant"]
         winner["candidates"].append(row)
-    return {"rule": rule, "measured": measured._asdict(), "winners": winners}
+    return {"rule": rule, "seeds": list(seeds), "measured": measured._asdict(), "winners": winners}
 
 
 def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame]:
@@ -74,7 +75,8 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
         path: the file with the winners.
 
     Raises:
-        UserError: if the file has no winner for the job, or another one than the study can train.
+        UserError: if the file has no winner for the job, or another one than the study can train, or if the winner was selected
+            on a seed of the job.
     """
     dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
     winner = winner_of(path, dataset, family)
@@ -82,5 +84,10 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
         raise UserError(
             f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's configurations: "
             f"{', '.join(choices)}. Correct tuning.winners, or the values of objectives.{family}."
+        )
+    pilots = set(read_json(path, SCHEMAS["winners"])["seeds"])
+    if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
+        raise UserError(
+            f"{path}: the winners were selected on seed {shared[0]}, which is compared, too. Change the study's seeds."
         )
     return choices[winner]["variant"], choices[winner]["runs"]

@@ -21,7 +21,10 @@ RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13,
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the figure if the study selects variants."""
-    caption = "How much depends on the choice? Rings mark the chosen candidates; beyond a ring at an end, better ones may lie."
+    caption = (
+        "How much depends on the choice? Rings mark the chosen candidates; a ring may end a grid, with better ones outside. "
+        "Candidates share seeds, so their intervals do not compare them; the chosen mean, the largest of several, is optimistic."
+    )
     return of_candidates(study, candidates, caption)
 
 

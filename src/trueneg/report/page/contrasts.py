@@ -44,7 +44,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
         places = LEFT + WIDTH * (np.vstack([reach, np.zeros(3)]) - ticks[0]) / np.ptp(ticks)
         lines = [
             {
-                "objective": row["objective"],
+                "objective": gathered.names.get((dataset, row["objective"]), row["objective"]),
                 "role": roles.get(row["objective"], ""),
                 "text": difference_text(row, baseline),
                 "pairs": int(row["pairs"]),

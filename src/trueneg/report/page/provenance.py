@@ -40,6 +40,8 @@ class Provenance:
         """Return the index of a cell's provenance; None if the cell holds no number or the provenance is unknown."""
         if not self.settings or not re.search(r"\d", cell.text):
             return None
+        if cell.runs and self._ids and self._ids.isdisjoint(cell.runs.split()):
+            return None  # runs of an earlier first stage
         return self._place("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
 
     def of_each_run(self) -> dict[str, int]:

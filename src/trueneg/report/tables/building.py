@@ -1,7 +1,7 @@
 """Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +22,21 @@ Names = Mapping[tuple[str, str], str]  # by data set and objective
 UNNAMED: Names = MappingProxyType({})
 
 
+class Primary(NamedTuple):
+    """The primary contrast of a study, which is a family of its own."""
+
+    dataset: str
+    measured: Measurement
+    treatment: str
+    baseline: str
+
+
 def compare(
-    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Mapping[Measurement, float] | None = None
+    rows: pd.DataFrame,
+    baseline: str,
+    measured: Sequence[Measurement],
+    margins: Mapping[Measurement, float] | None = None,
+    primary: Primary | None = None,
 ) -> pd.DataFrame:
     """Compute the numbers for all tables: means, paired differences, and p values adjusted across each measurement's objectives.
 
@@ -32,6 +45,7 @@ def compare(
         baseline: objective that is subtracted.
         measured: measurements to include; each covers only the data sets that have it.
         margins: equivalence margin of measurements, as in :func:`trueneg.stats.comparison.paired_differences`.
+        primary: the primary contrast, which needs no adjustment.
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
@@ -41,17 +55,26 @@ def compare(
     """
     held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
     chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
-    differences = with_holm(paired_differences(chosen, baseline, margins=margins))
+    differences = with_holm(paired_differences(chosen, baseline, margins=margins), primary)
     differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"])
     differences = differences.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
     level = means(chosen).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
 
 
-def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """Add ``p Holm``, adjusted across the comparisons of each measurement, and the ``outcome`` that follows from it."""
+def with_holm(table: pd.DataFrame, primary: Primary | None = None) -> pd.DataFrame:
+    """Add ``p Holm`` and the ``outcome`` that follows from it.
+
+    The comparisons of each measurement are a family; the primary contrast is a family of its own, so that it has one outcome
+    wherever it is shown.
+    """
     adjust: Any = holm
-    adjusted = table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)
+    alone = pd.Series(False, index=table.index)
+    if primary is not None:
+        named = table[["dataset", "objective", "baseline"]] == [primary.dataset, primary.treatment, primary.baseline]
+        alone.loc[primary.measured.rows_of(table[named.all(axis="columns")]).index] = True
+    families = table.assign(p=table["p"].mask(alone)).groupby(KEYS, sort=False, dropna=False)["p"]
+    adjusted = families.transform(adjust).where(~alone, table["p"])
     read = zip(table["difference"], adjusted, table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
     return table.assign(**{"p Holm": adjusted}).assign(outcome=[outcome(*of_row) for of_row in read])
 
@@ -70,7 +93,7 @@ def side_by_side(
     """Build a table of means and paired differences with one line per objective.
 
     A mean is bold if it is the best, lies outside all other intervals, and its difference from the baseline (for the baseline
-    itself, every difference) is significant after Holm's correction. The oracle is excluded.
+    itself, every difference) is significant after Holm's correction. Oracles are excluded.
 
     Args:
         values: table from :func:`compare`.
@@ -96,12 +119,13 @@ def side_by_side(
     sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
-        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a column). Bold: the best mean, if it "
+        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a group, for each column; the primary "
+        "contrast is a family of its own). Bold: the best mean, if it "
         f"lies outside all other intervals and its difference has a star (for {baseline}: if all differences have one).",
         *margin_note(values),
     ]
-    if comparison.oracle is not None:
-        sentences.append(f"{comparison.oracle} uses the labels to show the possible gain; it is not a usable method.")
+    if comparison.oracles:
+        sentences.append(f"No usable methods, because they use the labels: {', '.join(comparison.oracles)}.")
     sentences += comparison.notes
     sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(comparison.headroom) if row["dataset"] in remarks]
     return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
@@ -186,10 +210,10 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
     heads += [*("p, equivalence" for _ in equivalence), "outcome"]
     sentences = [
         f"Differences from {baseline} within seeds, with their 95 % t intervals over seeds and their standard deviations.",
-        "Minimum detectable: the difference that the t test at the 5 % level detects with a power of 80 %, given this standard "
-        f"deviation. Correlation: Pearson's, of the objective's and {baseline}'s values over seeds.",
-        "p: paired t test; it and the interval need differences that vary between seeds. Holm: corrected over the objectives of "
-        "a group. Signed-rank: exact, not corrected.",
+        "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
+        f"given this standard deviation. Correlation: Pearson's, of the objective's and {baseline}'s values over seeds.",
+        "p: paired t test; tests and the interval need differences that vary between seeds. Holm: corrected over the objectives "
+        "of a group; the primary contrast is a family of its own. Signed-rank: exact, not corrected.",
         *margin_note(compared),
         f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided.",
         *notes,
@@ -203,7 +227,8 @@ def margin_note(values: pd.DataFrame) -> list[str]:
     if tested.empty:
         return []
     margin = amount(tested["margin"].iloc[0], tested["metric"].iloc[0], difference=True)
-    return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests, primary measurement only)."]
+    tests = "two one-sided paired t tests, not corrected; primary measurement only"
+    return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} ({tests})."]
 
 
 def records(values: pd.DataFrame) -> Iterable[Any]:
@@ -224,7 +249,7 @@ def _what(row: Any, separator: str) -> str:
 
 def _cells(column: pd.DataFrame, comparison: "Comparison") -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, comparison.baseline, comparison.oracle)
+    best = _clearly_best(column, comparison.baseline, comparison.oracles)
     return {
         row["objective"]: (
             Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
@@ -234,9 +259,9 @@ def _cells(column: pd.DataFrame, comparison: "Comparison") -> dict[str, tuple[Ce
     }
 
 
-def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> str | None:
+def _clearly_best(column: pd.DataFrame, baseline: str, oracles: Collection[str]) -> str | None:
     """Return the objective whose mean is printed in bold, if there is one."""
-    methods = column[column["objective"] != oracle].set_index("objective")
+    methods = column[~column["objective"].isin(oracles)].set_index("objective")
     sign, reach = (1, methods["high"]) if higher_is_better(column["metric"].iloc[0]) else (-1, methods["low"])
     best: Any = (sign * methods["mean"]).idxmax()
     is_other = methods.index != best

@@ -20,6 +20,7 @@ from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
     Cells,
     Head,
+    Primary,
     compare,
     difference_table,
     difference_text,
@@ -86,7 +87,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     comparison = comparison_of(gathered)
     rows = comparison.rows
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
-    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins)
+    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins, primary_of(gathered))
     shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
     beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, comparison, beside)
@@ -108,8 +109,13 @@ def compared(gathered: Gathered) -> pd.DataFrame:
     if gathered not in _COMPARED:
         rows, study = comparison_of(gathered).rows, gathered.study
         measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
-        _COMPARED[gathered] = compare(rows, gathered.baseline, measured, gathered.margins)
+        _COMPARED[gathered] = compare(rows, gathered.baseline, measured, gathered.margins, primary_of(gathered))
     return _COMPARED[gathered]
+
+
+def primary_of(gathered: Gathered) -> Primary:
+    """Return the primary contrast of a study."""
+    return Primary(gathered.dataset, gathered.primary, gathered.study.primary.treatment, gathered.baseline)
 
 
 def differences(gathered: Gathered) -> Table:
@@ -142,7 +148,7 @@ def contrasts(gathered: Gathered) -> Table:
     for one in gathered.study.contrasts:
         values = compare(rows[rows["objective"].isin((one.treatment, one.baseline))], one.baseline, keys, comparison.margins)
         parts.append(values[values["objective"] == one.treatment].assign(baseline=one.baseline))
-    values = with_holm(pd.concat(parts, ignore_index=True))
+    values = with_holm(pd.concat(parts, ignore_index=True), primary_of(gathered))
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
         names = (comparison.names.get((row["dataset"], row[side]), row[side]) for side in ("objective", "baseline"))
@@ -157,7 +163,8 @@ def contrasts(gathered: Gathered) -> Table:
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds.",
         *gathered.protocol_notes,
-        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column).",
+        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column; the primary contrast is a family "
+        "of its own).",
         *margin_note(values),
         *comparison.notes,
     ]
