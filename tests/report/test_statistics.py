@@ -106,8 +106,11 @@ def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, 
             assert row["outcome"] == outcome_of(row)
             outcomes.add(row["outcome"])
         tested = table[table["objective"] != table["baseline"]]
-        for _, family in tested.groupby(KEYS, dropna=False):
-            np.testing.assert_allclose(family["p Holm"], multipletests(family["p"], method="holm")[1])
+        for key, family in tested.groupby(KEYS, dropna=False):
+            alone = (family["objective"] == "DCL-LM") & (family["baseline"] == "CL") & (_plain(key) == AUC)
+            others = family[~alone]
+            np.testing.assert_allclose(others["p Holm"], multipletests(others["p"], method="holm")[1])
+            np.testing.assert_allclose(family.loc[alone, "p Holm"], family.loc[alone, "p"])
     assert len(expected) > 400
     assert {"better", "worse", "undecided", "equivalent"} <= outcomes
 

@@ -155,7 +155,7 @@ def test_candidates_that_were_not_selected_have_no_reported_rows():
 def test_winners_that_do_not_fit_the_study_are_refused(tmp_path, winners, fact):
     numbers = {"seeds": 1, "mean": 0.5, "standard deviation": None, "low": None, "high": None, "runs": "r", "tied": False}
     found = {name: {"variant": own, "candidates": [{"variant": own, **numbers}]} for name, own in winners.items()}
-    content = {"rule": "largest mean", "measured": KNN._asdict(), "winners": {"digits": found}}
+    content = {"rule": "largest mean", "seeds": [100], "measured": KNN._asdict(), "winners": {"digits": found}}
     path = tmp_path / "winners.json"
     path.write_text(json.dumps(content))
     (study,) = loaded().studies.values()

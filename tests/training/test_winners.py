@@ -18,6 +18,7 @@ def test_the_winner_decides_what_is_trained_and_a_finished_run_is_reused(tmp_pat
     winner = {"variant": {"temperature": 0.5}, "candidates": [{"variant": {"temperature": 0.5}, **numbers}]}
     content = {
         "rule": "largest mean",
+        "seeds": [100],
         "measured": Measurement("knn", "accuracy")._asdict(),
         "winners": {"digits": {"CL": winner}},
     }
