@@ -35,7 +35,11 @@ rule select:
         winners="results/{study}/tuning/winners.json",
         rows="results/{study}/artefacts/tuning.parquet",
     wildcard_constraints:
-        study=any_of(trainings.tuned),
+        study=any_of(
+            name
+            for name, tuning in trainings.tuned.items()
+            if tuning.winners is None
+        ),
     resources:
         **growing("resources/select"),
     params:

@@ -11,7 +11,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Job, Run, RunSettings, datasets, jobs, pairs_key
+from trueneg.config.runs import Job, Run, RunSettings, datasets, families, jobs, pairs_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import load_source
@@ -30,7 +30,7 @@ from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RUN, USER_FILES, read_json
 from trueneg.store.run_store import RunStore
-from trueneg.store.winners import WINNERS, chosen
+from trueneg.store.winners import WINNERS, chosen, read_winners
 
 MEASURED_UPDATES = 3
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
@@ -120,8 +120,16 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     """Return the file with the winners of a tuned study, if its first stage is finished or is replaced by a file."""
     if study.tuning is None:
         return None
-    path = Path(study.tuning.winners or results / name / WINNERS)
-    return path if path.is_file() or study.tuning.winners is not None else None
+    if study.tuning.winners is not None:
+        return Path(study.tuning.winners)
+    path = results / name / WINNERS
+    if not path.is_file():
+        return None
+    _, table = read_winners(path)
+    found = {place: set(own["variant"]) for place, own in table.groupby(["dataset", "objective"])}
+    wanted = {(label, family): set(own.values()) for label in datasets(study) for family, own in families(study).items()}
+    is_current = wanted.items() <= found.items() and set(table["seeds"]) == {len(study.tuning.seeds)}
+    return path if is_current else None  # of other candidates: Snakemake selects again
 
 
 def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:

@@ -44,8 +44,8 @@ class Trainings:
         self._longest = max(map(_cost, jobs), default=0.0)
         self._datasets = {(job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs}
         self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
-        for (study, label, _), dataset in self._datasets.items():
-            self.datasets[study].setdefault(label, dataset)
+        for job in (job for job in jobs if not job.is_pilot):
+            self.datasets[job.study].setdefault(job.dataset, job.runs[0].settings["dataset"])
         self._retrains_stale = configuration.retrain_stale
 
     def _job(self, wildcards: Any) -> runs.Job:

@@ -1,7 +1,6 @@
 """Gather a study's rows in one table, select variants, check each data set, and answer the study's question."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows
-from trueneg.store.winners import read_winners
+from trueneg.store.winners import chosen, read_winners
 
 
 def summarise_study(
@@ -52,7 +51,7 @@ def summarise_study(
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
     records += [record for path in inputs.pilots for record in read_json(path, [RUN])]
-    _refuse_other_runs(name, study, records)
+    _refuse_other_runs(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
@@ -102,16 +101,16 @@ def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]]) -> None:
+def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot compare them."""
-    requested = defaultdict(list)  # several if a winner decides
-    for run in (run for job in study_runs.jobs(name, study) for choice in job.choices.values() for run in choice.runs):
-        requested[run.dataset, run.objective, run.seed].append(run.settings)
+    requested = {}
+    for job in study_runs.jobs(name, study):
+        runs = [run.to_json() for run in job.runs] if job.family is None else chosen(job.to_json(), winners)[1]
+        requested |= {(run["dataset"], run["objective"], run["seed"]): run["settings"] for run in runs}
     evaluation = study.evaluation.model_dump(mode="json")
     for record in records:
         settings = record["settings"]
-        possible = requested[record["dataset"], record["objective"], record["seed"]]
-        different = min((different_settings(settings, one) for one in possible), key=len)
+        different = different_settings(settings, requested[record["dataset"], record["objective"], record["seed"]])
         evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
         if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
             different.append("evaluation")

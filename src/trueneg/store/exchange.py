@@ -135,12 +135,18 @@ def import_study(folder: Path, results: Path) -> str:
     places, store = _intact(folder), RunStore(results / "runs")
     blocks = [_foreign_block(folder, place, places) for place in places if place.startswith("rows/")]
     added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
+    of_blocks = {place for block in blocks for place in block.files}
+    own = [place for place in places if not place.startswith(f"{READ}/")]
+    unchanged, *_ = filecmp.cmpfiles(folder, results / name, own, shallow=False)
+    if all(added.values()) and unchanged != own:  # nothing was trained here: all files together, none older than its inputs
+        for place in own:
+            _copy(folder / place, results / name / place, stamp)
     for block in blocks:
         unchanged, *_ = filecmp.cmpfiles(folder, results / name, block.files, shallow=False)
         if all(added[run] for run in block.checksums) and unchanged != block.files:
             for place in block.files:
                 _copy(folder / place, results / name / place, stamp)
-    for place in sorted(set(places) - {place for block in blocks for place in block.files}):
+    for place in sorted(set(places) - of_blocks):
         target = results / (place.removeprefix(f"{READ}/") if place.startswith(f"{READ}/") else f"{name}/{place}")
         if not target.exists():
             _copy(folder / place, target, stamp)
