@@ -95,7 +95,7 @@ function numbersOf(a, b, measured, quantiles) {
   const said = equal === names.length ? " All means and intervals are identical." : equal ? ` ${equal} of ${names.length} lines are identical.` : "";
   return [
     tableOf("Measurements of A and B", "compared", heads, lines),
-    element("p", { class: "note" }, `A and B: mean ± half of the 95 % t interval over seeds; differences from the baseline are paired within seeds. B − A: difference of the means with Welch's 95 % interval, which treats the seeds of A and B as independent.${said}`),
+    element("p", { class: "note" }, `A and B: mean ± half of the 95 % t interval over seeds; differences from the baseline are paired within seeds. B − A: difference of the means with Welch's 95 % interval (degrees of freedom rounded down), which treats the seeds of A and B as independent.${said}`),
   ];
 }
 
