@@ -36,9 +36,7 @@ rule select:
         rows="results/{study}/artefacts/tuning.parquet",
     wildcard_constraints:
         study=any_of(
-            name
-            for name, tuning in trainings.tuned.items()
-            if tuning.winners is None
+            name for name, tuning in trainings.tuned.items() if tuning.winners is None
         ),
     resources:
         **growing("resources/select"),
