@@ -103,7 +103,7 @@ def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot compare them."""
-    requested = {}
+    requested: dict[tuple[str, str, int], Any] = {}
     for job in study_runs.jobs(name, study):
         runs = [run.to_json() for run in job.runs] if job.family is None else chosen(job.to_json(), winners)[1]
         requested |= {(run["dataset"], run["objective"], run["seed"]): run["settings"] for run in runs}
