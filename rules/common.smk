@@ -78,6 +78,11 @@ def setting(place, **found):
     return of_job
 
 
+def protocol(wildcards):
+    """Return the committed protocol of a study, or None."""
+    return protocols[wildcards.study]
+
+
 def experiments(wildcards):
     """Return the settings that the experiments of a study share."""
     return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]

@@ -69,7 +69,7 @@ rule compare:
         **growing("resources/compare"),
     params:
         study=setting("{study}"),
-        protocol=lambda wildcards: protocols[wildcards.study],
+        protocol=protocol,
     script:
         "../workflow/scripts/compare.py"
 
