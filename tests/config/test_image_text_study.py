@@ -388,6 +388,19 @@ def test_a_contrast_has_two_objectives():
     assert said.startswith("contrasts.0.treatment and contrasts.0.baseline are both 'CL'")
 
 
+@pytest.mark.parametrize(
+    ("contrast", "facts"),
+    [
+        ({"treatment": "DCLX", "baseline": "CL"}, ["contrasts.0", "'DCLX'"]),
+        ({"treatment": "Oracle", "baseline": "CL", "family": "primary"}, ["contrasts.0.family", "'primary'"]),
+        ({"treatment": "Oracle", "baseline": "CL", "minus": {"treatment": "X", "baseline": "CL"}}, ["contrasts.0.minus", "'X'"]),
+    ],
+)
+def test_named_contrasts_of_unknown_objectives_or_foreign_families_are_refused(contrast, facts):
+    (said,) = refused(contrasts=[contrast])
+    assert all(fact in said for fact in facts)
+
+
 def test_own_labels_need_prompts_that_name_them():
     words = tiny_words(reports={"source": "image_table", "path": "images", "table": "table.csv"})
     dataset = {"source": "image_table", "text": "words", "label_columns": ["mass"]}

@@ -143,8 +143,7 @@ def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, with_
                 if described is None or "printed" in described:
                     assert described is None or column.startswith("published")
                     continue
-                differing = name in ("contrasts", "differences") or "− CL" in column
-                objectives = ["DCL", "ReCo"] if name == "contrasts" else [line, *(["CL"] if differing else [])]
+                objectives = [*line.split(" − "), *(["CL"] if "− CL" in column else [])]
                 expected = {(labels.get(one, one), seed) for one in objectives for seed in range(6)}
                 assert runs_at(described) == expected, (line, column, cell)
 
@@ -170,7 +169,7 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts, pro
 
 def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
     rows, recall = load_rows(artefacts / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
-    held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]), "CL")
+    held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]))
     assert {row["objective"] for row in held} == {"CL", "DCL-LM"}
     for row in held:
         found = 100 * recall.rows_of(rows[(rows["objective"] == row["objective"]) & (rows["split"] == "test")])["value"]

@@ -19,14 +19,20 @@ from trueneg.report.gathered import Gathered
 MARGIN = 0.03
 KEYS = ["task", "metric", "labels", "fraction", "direction", "k", "group"]
 AUC = ("zero-shot", "AUC", None, None, None, None, None)  # the primary measurement
-CONTRASTS = [{"treatment": "DCL-LM", "baseline": "DCL"}, {"treatment": "same", "baseline": "ReCo"}]
+CONTRASTS = [
+    {"treatment": "DCL-LM", "baseline": "DCL", "family": "controls"},
+    {"treatment": "same", "baseline": "ReCo", "family": "controls"},
+    {"treatment": "Oracle", "baseline": "CL", "family": "oracle"},
+    {"treatment": "same", "baseline": "CL", "family": None},
+]
+MINUS = {"treatment": "Oracle", "baseline": "CL", "family": "oracle", "minus": {"treatment": "same", "baseline": "DCL"}}
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
     primary = synthetic_pairs.settings()["primary"] | {"margin": MARGIN}
-    synthetic_pairs.write(folder, synthetic_pairs.settings(primary=primary, contrasts=CONTRASTS, published=[]))
+    synthetic_pairs.write(folder, synthetic_pairs.settings(primary=primary, contrasts=[*CONTRASTS, MINUS], published=[]))
     return folder
 
 
@@ -74,6 +80,8 @@ def expected_of(own, baseline, has_margin):
 
 def outcome_of(row):
     """The three outcomes, said once more."""
+    if pd.isna(row["family"]):
+        return "exploratory"
     if row["p Holm"] < 0.05:
         gain = -row["difference"] if row["metric"] == "MedR" else row["difference"]
         return ("better" if gain > 0 else "worse") + (" by less than the margin" if row["p equivalence"] < 0.05 else "")
@@ -83,36 +91,43 @@ def outcome_of(row):
 def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, tmp_path, monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # multipletests calls it each time
     gathered, expected, outcomes = Gathered(study), {}, set()
+    families = {(one["treatment"], one["baseline"]): one["family"] for one in CONTRASTS}
     compared = {name: one for name, one in catalogue.tables_by_name(gathered.study).items() if name != "candidates"}
     for name, drawing in compared.items():
         formats.save(drawing.made(gathered), tmp_path / name, "")
         table = pd.read_csv(tmp_path / f"{name}.csv")
-        if "baseline" not in table:  # only the table of contrasts has more than one
-            table["baseline"] = "CL"
+        if "baseline" not in table:  # tables of means beside the differences from one baseline
+            table["baseline"], table["contrast"] = "CL", table["objective"] + " − CL"
         for row in table.to_dict("records"):
             key = _plain(row[column] for column in KEYS)
-            own = values[key, row["objective"]]
-            half = stats.t.ppf(0.975, len(own) - 1) * stats.sem(own)
-            np.testing.assert_allclose(
-                [row["mean"], row["low"], row["high"]], own.mean() + half * np.array([0, -1, 1]), rtol=1e-9
-            )
+            own, baseline = values[key, row["objective"]], values[key, row["baseline"]]
+            if "low" in row:
+                half = stats.t.ppf(0.975, len(own) - 1) * stats.sem(own)
+                level = own.mean() + half * np.array([0, -1, 1])
+                np.testing.assert_allclose([row["mean"], row["low"], row["high"]], level, rtol=1e-9)
             if row["objective"] == row["baseline"]:
                 continue
-            place = key, row["objective"], row["baseline"]
+            is_double = row["contrast"].startswith("(")
+            if is_double:
+                own, baseline = own - values[key, "same"], baseline - values[key, "DCL"]
+            is_primary = not is_double and (row["objective"], row["baseline"], key) == ("DCL-LM", "CL", AUC)
+            own_family = families.get((row["objective"], row["baseline"]), "others")
+            assert _plain([row["family"]]) == ("primary" if is_primary else own_family,)
+            place = key, row["contrast"]
             if place not in expected:  # most comparisons are in two tables
-                expected[place] = expected_of(own, values[key, row["baseline"]], key == AUC)
-            found = [row[statistic] for statistic in expected[place]]
-            np.testing.assert_allclose(found, list(expected[place].values()), rtol=1e-5, atol=1e-9, err_msg=f"{name} {key}")
+                expected[place] = expected_of(own, baseline, key == AUC)
+            wanted = {column: value for column, value in expected[place].items() if own_family is not None or column[0] != "p"}
+            np.testing.assert_allclose(
+                [row[column] for column in wanted], list(wanted.values()), rtol=1e-5, atol=1e-9, err_msg=f"{name} {place}"
+            )
             assert row["outcome"] == outcome_of(row)
             outcomes.add(row["outcome"])
-        tested = table[table["objective"] != table["baseline"]]
-        for key, family in tested.groupby(KEYS, dropna=False):
-            alone = (family["objective"] == "DCL-LM") & (family["baseline"] == "CL") & (_plain(key) == AUC)
-            others = family[~alone]
-            np.testing.assert_allclose(others["p Holm"], multipletests(others["p"], method="holm")[1])
-            np.testing.assert_allclose(family.loc[alone, "p Holm"], family.loc[alone, "p"])
+        if name in ("differences", "contrasts"):  # they hold whole families
+            for (*_, family), members in table[table["family"].notna()].groupby([*KEYS, "family"], dropna=False):
+                if name == "differences" or family != "others":
+                    np.testing.assert_allclose(members["p Holm"], multipletests(members["p"], method="holm")[1])
     assert len(expected) > 400
-    assert {"better", "worse", "undecided", "equivalent"} <= outcomes
+    assert {"better", "worse", "undecided", "equivalent", "exploratory"} <= outcomes
 
 
 def test_the_record_of_a_comparison_holds_the_statistics_of_scipy_and_statsmodels(study, values):
@@ -121,7 +136,7 @@ def test_the_record_of_a_comparison_holds_the_statistics_of_scipy_and_statsmodel
     expected = expected_of(treatment, cl, True)
     primary = comparison["primary"] | {f"difference {end}": comparison["primary"][end] for end in ("low", "high")}
     np.testing.assert_allclose([primary[name] for name in expected], list(expected.values()), rtol=1e-5)
-    assert primary["outcome"] == outcome_of(primary | {"p Holm": primary["p"]})
+    assert primary["outcome"] == outcome_of(primary | {"p Holm": primary["p"], "family": "primary"})
     (labelled,) = comparison["headroom"]
     gain = stats.ttest_rel(oracle, cl)
     found = [labelled[name] for name in ("difference", "low", "high", "baseline mean")]

@@ -9,10 +9,11 @@ import pytest
 import synthetic
 from scipy import stats
 
+from trueneg.config.trained_study import NamedContrast
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.layouts import Comparison, Layout
 from trueneg.report.metrics import evaluation_name, group_name
-from trueneg.report.tables.building import Head, compare, difference_table, published_table, side_by_side
+from trueneg.report.tables.building import Head, Named, compare, comparisons, difference_table, published_table, side_by_side
 from trueneg.report.tables.comparisons import GROUPS
 from trueneg.stats.comparison import headroom, holm
 from trueneg.stats.measurement import Measurement, by_measurement
@@ -96,6 +97,29 @@ def test_a_star_needs_an_adjusted_p_below_5_percent():
         assert ("*" in text) == (adjusted[place] < 0.05)
 
 
+def test_a_comparison_has_the_same_outcome_in_every_table():
+    contrasts = [
+        NamedContrast(treatment="DCL-low", baseline="CL", family="label-free"),
+        NamedContrast(treatment="DCL-true", baseline="DCL-low", family="label-free"),
+        NamedContrast(treatment="Oracle", baseline="DCL-low", family=None),
+    ]
+    named = Named("fraction=0.1", KNN, "Oracle", "CL", contrasts)
+    everything = comparisons(ROWS, "CL", MEASURED, named=named)
+    beside = compare(ROWS, "CL", MEASURED, named=named)
+    both = everything.merge(beside, on=["dataset", *KNN._fields, "objective", "family"], suffixes=("", " beside"))
+    both = both[both["baseline"] == "CL"]
+    assert len(both) == len(beside.dropna(subset="difference")) > 10
+    pd.testing.assert_series_equal(both["p Holm"], both["p Holm beside"], check_names=False)
+    assert (both["outcome"] == both["outcome beside"]).all()
+    families = everything[everything["dataset"] == "fraction=0.1"].groupby("family", dropna=False)["contrast"].unique()
+    assert set(families["label-free"]) == {"DCL-low − CL", "DCL-true − DCL-low"}
+    assert families["primary"] == ["Oracle − CL"]
+    assert len(everything[everything["family"] == "primary"]) == 1
+    untested = everything[everything["family"].isna()]
+    assert set(untested["contrast"]) == {"Oracle − DCL-low"}
+    assert untested[["p", "p Holm", "p signed-rank", "p equivalence"]].isna().all(axis=None)
+
+
 FAR = [0.90, 0.91, 0.92, 0.90, 0.91, 0.92]
 LOW = [0.50, 0.52, 0.51, 0.51, 0.50, 0.52]
 NEAR = [0.51, 0.51, 0.51, 0.51, 0.51, 0.51]  # LOW on average
@@ -147,17 +171,17 @@ def test_marks_tell_the_outcomes_apart():
 
 
 def test_equal_differences_in_all_seeds_are_shown_as_dashes():
-    values = compare(rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01})
-    (group,) = difference_table(values, "CL").groups
-    cells = [cell.text for cell in dict(group.lines)["a"]]
+    values = comparisons(rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01})
+    (group,) = difference_table(values).groups
+    cells = [cell.text for cell in dict(group.lines)["a − CL"]]
     assert cells == ["6", "+20.0 [–, –]", "0.0", "–", "1.00", "–", "–", "–", "–", "undecided"]
 
 
 def test_the_table_of_differences_lists_spread_tests_and_outcome():
-    table = difference_table(VALUES, "CL")
+    table = difference_table(comparisons(ROWS, "CL", MEASURED))
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
     difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(ROWS, "fraction=0.1", None, "CL")
-    cells = [cell.text for cell in dict(group.lines)["Oracle"]]
+    cells = [cell.text for cell in dict(group.lines)["Oracle − CL"]]
     assert cells[0] == "6"
     assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
     assert float(cells[3]) == pytest.approx(351 * difference.std(ddof=1) / 6**0.5, abs=0.051)

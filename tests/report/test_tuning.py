@@ -114,7 +114,9 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     }
     tables = catalogue.tables_by_name(gathered.study)
     made = tables["differences"].made(gathered)
-    assert {name for group in made.groups for name, _ in group.lines} == set(names.values()) - {names["CL"]}
+    assert {name for group in made.groups for name, _ in group.lines} == {
+        f"{name} − CL" for name in names.values() if name != names["CL"]
+    }
     notes = " ".join(made.notes)
     assert all(part in notes for part in ("kNN", "2 seeds", names["CL"], "Tied", "edge"))
     made = tables["candidates"].made(gathered)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from trueneg.report.tables.building import with_holm
-from trueneg.stats.comparison import paired_differences
+from trueneg.report.tables.building import comparisons
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
@@ -25,7 +24,7 @@ def simulated(effects, seeds, deviation, studies=STUDIES):
     study, objective, seed = (places.ravel() for places in np.indices(values.shape))
     rows = {"study": study.astype(str), "dataset": "d", "split": "test", "variant": "{}", **MEASURED._asdict()}
     rows |= {"objective": np.array(names)[objective], "seed": seed, "run": "r", "value": values.ravel()}
-    return with_holm(paired_differences(to_table(rows), "CL", margins={MEASURED: MARGIN}))
+    return comparisons(to_table(rows), "CL", [MEASURED], {MEASURED: MARGIN})
 
 
 def share(found, expected):

@@ -1,7 +1,7 @@
 """Checks across the settings of a configuration: references to unknown names, and settings that exclude each other."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from trueneg.config.configuration import Configuration
@@ -9,7 +9,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import candidates, corpora, datasets, families, objectives, of_seed, pilot_seeds, swept, taken_over
-from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
+from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable
@@ -51,9 +51,16 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
         yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
-    for key, contrast in {"primary": primary, **_numbered("contrasts", getattr(study, "contrasts", ()))}.items():
+    named = {f"contrasts.{number}": contrast for number, contrast in enumerate(study.contrasts)}
+    minus = {f"{key}.minus": contrast.minus for key, contrast in named.items() if contrast.minus is not None}
+    for key, contrast in {"primary": primary, **named, **minus}.items():
+        if contrast is not primary:
+            yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
         if contrast.treatment == contrast.baseline:
             yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two different objectives"
+    for key, contrast in named.items():
+        if contrast.family in (PRIMARY, OTHERS):
+            yield f"{key}.family is {contrast.family!r}, the family of other comparisons; expected another name"
     yield from _unknown_dataset("primary.dataset", primary.dataset, data)
     yield from _primary(study)
     for name, figure in study.figures:
@@ -140,8 +147,6 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
         if by_text and texts[data.text].scoring.variant == "causal":
             yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; embeddings need a masked model"
-    for key, contrast in _numbered("contrasts", study.contrasts).items():
-        yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
 
 
 def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
@@ -224,11 +229,6 @@ def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, kno
         yield f"{key}.{column} is {'missing' if value is None else repr(value)}; expected one of: {expected}"
         if column in ("task", "metric"):  # the other columns depend on it
             return
-
-
-def _numbered(key: str, entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the entries of a list by their keys, such as contrasts.0."""
-    return {f"{key}.{number}": entry for number, entry in enumerate(entries)}
 
 
 def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind: str = "objectives") -> Iterator[str]:

@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
     CONDITIONS,
-    Contrast,
     EvaluationResources,
     Panels,
     PrimaryContrast,
@@ -154,7 +153,6 @@ class ImageTextStudy(TrainedStudy):
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
-    contrasts: list[Contrast] = Field([], description="further pre-specified comparisons, reported in a separate table")
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
 
     @model_validator(mode="after")

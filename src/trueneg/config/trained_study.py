@@ -91,6 +91,19 @@ class Contrast(Settings):
     baseline: str = Field(description="objective to compare it with")
 
 
+# Families of the primary contrast, and of the differences from its baseline that no contrast names.
+PRIMARY, OTHERS = "primary", "others"
+
+
+class NamedContrast(Contrast):
+    """A comparison that the study names besides the primary one, in every measurement."""
+
+    family: Name | None = Field(
+        "named", description="contrasts of a family share Holm's correction; null: an interval, without a test"
+    )
+    minus: Contrast | None = Field(None, description="contrast that is subtracted, for a difference of differences")
+
+
 class PrimaryContrast(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
@@ -149,6 +162,7 @@ class TrainedStudy(Study):
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
+    contrasts: list[NamedContrast] = Field([], description="further comparisons that the study names, in a table of their own")
     published: list[Published] = Field([], description="published tables to show next to the study's results")
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
     protocol: PathText | None = technical(

@@ -137,6 +137,20 @@ def paired_differences(
     return found
 
 
+def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
+    """Return the tidy rows of an objective minus those of another one within each seed, for a difference of differences.
+
+    Args:
+        rows: tidy rows, one variant per objective; seeds that only one of the two has are left out.
+        objective: the objective whose name the rows keep.
+        other: the objective to subtract.
+    """
+    own, others = (rows[rows["objective"] == name] for name in (objective, other))
+    both = own.merge(others[[*KEYS, "seed", "run", "value"]], on=[*KEYS, "seed"], suffixes=("", " of other"))
+    runs = both["run"] + " " + both["run of other"]
+    return both.assign(value=both["value"] - both["value of other"], run=runs)[COLUMNS]
+
+
 def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]) -> pd.DataFrame:
     """Aggregate over seeds; standard deviations that are only rounding, judged by the column ``size``, become 0."""
     by_objective = rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)

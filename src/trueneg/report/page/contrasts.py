@@ -46,7 +46,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
             {
                 "objective": gathered.names.get((dataset, row["objective"]), row["objective"]),
                 "role": roles.get(row["objective"], ""),
-                "text": difference_text(row, baseline),
+                "text": difference_text(row),
                 "pairs": int(row["pairs"]),
                 "p": p_text(row["p Holm"]),
                 "equivalence": p_text(row["p equivalence"]),
@@ -71,7 +71,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
     return groups
 
 
-def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
+def measurements(values: pd.DataFrame) -> list[dict[str, Any]]:
     """Return all compared numbers in the format that the page's script reads to compare studies.
 
     Returns:
@@ -83,12 +83,12 @@ def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
     for row in records(values):
         measured, numbers = Measurement.of(row), np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
         value, half = (None if np.isnan(number) else float(f"{number:.7g}") for number in numbers)
-        difference = f"{difference_text(row, baseline, starred=False)}, {row['outcome']}"
+        difference = f"{difference_text(row, starred=False)}, {row['outcome']}"
         one = {
             "measured": f"{row['dataset']}; {evaluation_name(measured)}, {metric_name(measured)}",
             "objective": row["objective"],
             "mean": mean_text(row),
-            "difference": "" if pd.isna(row["difference"]) else difference,
+            "difference": "" if pd.isna(row["outcome"]) else difference,
             "unit": unit(row["metric"], difference=True),
             "seeds": int(row["seeds"]),
             "value": value,

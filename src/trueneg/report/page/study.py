@@ -110,7 +110,7 @@ def study_page(folder: Path) -> StudyPage:
     return replace(
         page,
         glance=glance(values, gathered, page.provenance),
-        measurements=measurements(values, gathered.baseline),
+        measurements=measurements(values),
         baseline=gathered.baseline,
         protocol=gathered.protocol_notes,
     )

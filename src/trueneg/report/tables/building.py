@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from trueneg.config.trained_study import OTHERS, PRIMARY, NamedContrast
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
 from trueneg.report.metrics import amount, evaluation_name, higher_is_better, interval, metric_name, minus, unit, written
-from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences
+from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement
 
@@ -22,13 +23,78 @@ Names = Mapping[tuple[str, str], str]  # by data set and objective
 UNNAMED: Names = MappingProxyType({})
 
 
-class Primary(NamedTuple):
-    """The primary contrast of a study, which is a family of its own."""
+class Named(NamedTuple):
+    """The comparisons that a study names: the primary contrast of one measurement, and contrasts of all measurements."""
 
     dataset: str
     measured: Measurement
     treatment: str
     baseline: str
+    contrasts: Sequence[NamedContrast] = ()
+
+
+def comparisons(
+    rows: pd.DataFrame,
+    baseline: str,
+    measured: Sequence[Measurement],
+    margins: Mapping[Measurement, float] | None = None,
+    named: Named | None = None,
+) -> pd.DataFrame:
+    """Compute every comparison of a study, with p values adjusted within families.
+
+    The families of each measurement are those of the named contrasts, and the other differences from the baseline. The primary
+    contrast is a family of its own. So a comparison has one outcome wherever it is shown.
+
+    Args:
+        rows: tidy rows, one variant per objective; only the test split is used.
+        baseline: objective that is subtracted where no contrast names another one.
+        measured: measurements to include; each covers only the data sets that have it.
+        margins: equivalence margin of measurements, as in :func:`trueneg.stats.comparison.paired_differences`.
+        named: the comparisons that the study names.
+
+    Returns:
+        One row per (study, dataset, measurement, comparison), named contrasts first, with the columns of
+        :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low`` and ``high`` are called
+        ``difference low`` and ``difference high``), ``contrast`` (its name), ``family``, ``p Holm`` and ``outcome``. Contrasts
+        without a family have no p values; their outcome is ``exploratory``.
+    """
+    chosen = _test_rows(rows, measured)
+    named = named or Named("", Measurement("", ""), "", "")
+    parts = [_named_differences(chosen, one, margins) for one in named.contrasts]
+    of_baseline = [one.treatment for one in named.contrasts if one.baseline == baseline and one.minus is None]
+    others = paired_differences(chosen, baseline, margins=margins)
+    others = others[~others["objective"].isin(of_baseline)]
+    names = others["objective"] + f" − {baseline}"
+    table = pd.concat([*parts, others.assign(contrast=names, family=OTHERS)], ignore_index=True)
+    is_primary = pd.Series(False, index=table.index)
+    place = table[["dataset", "contrast"]] == [named.dataset, f"{named.treatment} − {named.baseline}"]
+    is_primary.loc[named.measured.rows_of(table[place.all(axis="columns")]).index] = True
+    table["family"] = table["family"].mask(is_primary, PRIMARY)
+    is_tested, tests = table["family"].notna(), ["p", "p signed-rank", "p equivalence"]
+    table[tests] = table[tests].where(is_tested)
+    adjust: Any = holm
+    table["p Holm"] = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"].transform(adjust)
+    read = zip(table["difference"], table["p Holm"], table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
+    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(is_tested, "exploratory")
+    return table.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
+
+
+def _test_rows(rows: pd.DataFrame, measured: Sequence[Measurement]) -> pd.DataFrame:
+    """Return the rows of some measurements on the test split, ordered by data set and then by measurement."""
+    held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
+    return pd.concat([held[place] for place in places if place in held], ignore_index=True)
+
+
+def _named_differences(
+    rows: pd.DataFrame, one: NamedContrast, margins: Mapping[Measurement, float] | None = None
+) -> pd.DataFrame:
+    """Compute a named contrast, which may be a difference of differences, for each measurement."""
+    name = f"{one.treatment} − {one.baseline}"
+    if one.minus is not None:
+        sides = ((one.treatment, one.minus.treatment), (one.baseline, one.minus.baseline))
+        rows = pd.concat([subtracted(rows, *of_side) for of_side in sides], ignore_index=True)
+        name = f"({name}) − ({one.minus.treatment} − {one.minus.baseline})"
+    return paired_differences(rows, one.baseline, [one.treatment], margins).assign(contrast=name, family=one.family)
 
 
 def compare(
@@ -36,47 +102,22 @@ def compare(
     baseline: str,
     measured: Sequence[Measurement],
     margins: Mapping[Measurement, float] | None = None,
-    primary: Primary | None = None,
+    named: Named | None = None,
 ) -> pd.DataFrame:
-    """Compute the numbers for all tables: means, paired differences, and p values adjusted across each measurement's objectives.
+    """Compute means, and the differences from the baseline beside them.
 
     Args:
-        rows: tidy rows, one variant per objective; only the test split is used.
-        baseline: objective that is subtracted.
-        measured: measurements to include; each covers only the data sets that have it.
-        margins: equivalence margin of measurements, as in :func:`trueneg.stats.comparison.paired_differences`.
-        primary: the primary contrast, which needs no adjustment.
+        rows, baseline, measured, margins, named: as for :func:`comparisons`.
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
-        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``pairs``, ``difference``,
-        ``difference low``, ``difference high``, ``standard deviation``, ``correlation``, ``minimum detectable``, ``p``,
-        ``p Holm``, ``p signed-rank``, ``margin``, ``p equivalence``, ``outcome`` and ``baseline runs``.
+        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, the columns of :func:`comparisons`.
     """
-    held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
-    chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
-    differences = with_holm(paired_differences(chosen, baseline, margins=margins), primary)
-    differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"])
-    differences = differences.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
-    level = means(chosen).drop(columns="standard deviation")
+    differences = comparisons(rows, baseline, measured, margins, named)
+    is_plain = differences["contrast"] == differences["objective"] + f" − {baseline}"
+    differences = differences[is_plain].drop(columns=["mean", "baseline mean", "baseline", "runs", "contrast"])
+    level = means(_test_rows(rows, measured)).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
-
-
-def with_holm(table: pd.DataFrame, primary: Primary | None = None) -> pd.DataFrame:
-    """Add ``p Holm`` and the ``outcome`` that follows from it.
-
-    The comparisons of each measurement are a family; the primary contrast is a family of its own, so that it has one outcome
-    wherever it is shown.
-    """
-    adjust: Any = holm
-    alone = pd.Series(False, index=table.index)
-    if primary is not None:
-        named = table[["dataset", "objective", "baseline"]] == [primary.dataset, primary.treatment, primary.baseline]
-        alone.loc[primary.measured.rows_of(table[named.all(axis="columns")]).index] = True
-    families = table.assign(p=table["p"].mask(alone)).groupby(KEYS, sort=False, dropna=False)["p"]
-    adjusted = families.transform(adjust).where(~alone, table["p"])
-    read = zip(table["difference"], adjusted, table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
-    return table.assign(**{"p Holm": adjusted}).assign(outcome=[outcome(*of_row) for of_row in read])
 
 
 class Head(NamedTuple):
@@ -119,8 +160,8 @@ def side_by_side(
     sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
-        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a group, for each column; the primary "
-        "contrast is a family of its own). Bold: the best mean, if it "
+        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a family, for each group and column; "
+        "the primary contrast is a family of its own). Bold: the best mean, if it "
         f"lies outside all other intervals and its difference has a star (for {baseline}: if all differences have one).",
         *margin_note(values),
     ]
@@ -183,42 +224,49 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     return Table(values, columns, grouped(lines), sentences, corner="objective")
 
 
-def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
+def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
     """Build a table of every comparison with its spread, its tests and its minimum detectable difference.
 
     Args:
-        values: table from :func:`compare`.
-        baseline: objective that was subtracted.
+        compared: table from :func:`comparisons`.
         notes: sentences under the table, after the standard ones.
-        names: name of each line, by data set and objective, where it is not that of the objective.
+        names: name of each objective, by data set and objective, where it is not that of the objective.
     """
-    compared, shared = values[values["objective"] != baseline], _shared_unit(values["metric"], difference=True)
+    shared = _shared_unit(compared["metric"], difference=True)
     equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
+    several = compared["family"].nunique(dropna=False) > 1
     lines = []
     for row in records(compared):
         deviation, detectable = (written(row[name], row["metric"]) for name in ("standard deviation", "minimum detectable"))
         correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
         tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
-        spread = (difference_text(row, baseline, starred=False), deviation, detectable, correlation)
-        texts = (str(row["pairs"]), *spread, *tests, row["outcome"])
+        spread = (difference_text(row, starred=False), deviation, detectable, correlation)
+        texts = (str(row["pairs"]), *spread, *tests, *([row["family"] or "–"] if several else []), row["outcome"])
         title = f"{row['dataset']}; {_what(row, '; ')}"
         title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
-        name = names.get((row["dataset"], row["objective"]), row["objective"])
-        lines.append((title, name, [Cell(text, runs=runs_of_difference(row)) for text in texts]))
-    amounts = (f"− {baseline}", "standard deviation", "minimum detectable")
+        lines.append((title, contrast_name(row, names), [Cell(text, runs=runs_of_difference(row)) for text in texts]))
+    amounts = ("difference", "standard deviation", "minimum detectable")
     heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation", "p", "p, Holm", "p, signed-rank"]
-    heads += [*("p, equivalence" for _ in equivalence), "outcome"]
+    heads += [*("p, equivalence" for _ in equivalence), *(["family"] if several else []), "outcome"]
     sentences = [
-        f"Differences from {baseline} within seeds, with their 95 % t intervals over seeds and their standard deviations.",
+        "Differences within seeds, with their 95 % t intervals over seeds and their standard deviations.",
         "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
-        f"given this standard deviation. Correlation: Pearson's, of the objective's and {baseline}'s values over seeds.",
-        "p: paired t test; tests and the interval need differences that vary between seeds. Holm: corrected over the objectives "
-        "of a group; the primary contrast is a family of its own. Signed-rank: exact, not corrected.",
+        "given this standard deviation. Correlation: Pearson's, of the two sides' values over seeds.",
+        "p: paired t test; tests and the interval need differences that vary between seeds. Holm: corrected over the comparisons "
+        "of a family in a group; the primary contrast is a family of its own. Signed-rank: exact, not corrected.",
         *margin_note(compared),
-        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided.",
+        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided. "
+        "Exploratory: named without a test.",
         *notes,
     ]
-    return Table(compared, [("", head) for head in heads], grouped(lines), sentences, corner="objective")
+    return Table(compared, [("", head) for head in heads], grouped(lines), sentences, corner="comparison")
+
+
+def contrast_name(row: Any, names: Names = UNNAMED) -> str:
+    """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of the first objective."""
+    if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
+        return row["contrast"]
+    return f"{names.get((row['dataset'], row['objective']), row['objective'])} − {row['baseline']}"
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:
@@ -253,7 +301,7 @@ def _cells(column: pd.DataFrame, comparison: "Comparison") -> dict[str, tuple[Ce
     return {
         row["objective"]: (
             Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
-            Cell(difference_text(row, comparison.baseline), runs=runs_of_difference(row)),
+            Cell(difference_text(row), runs=runs_of_difference(row)),
         )
         for row in records(column)
     }
@@ -276,18 +324,17 @@ def mean_text(row: Any) -> str:
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
-def difference_text(row: Any, baseline: str, starred: bool = True) -> str:
-    """Format the difference in a row of :func:`compare` with its interval; empty for the baseline itself.
+def difference_text(row: Any, starred: bool = True) -> str:
+    """Format the difference in a row of :func:`comparisons` or :func:`compare` with its interval; empty for the baseline.
 
     Args:
         row: row of the table.
-        baseline: objective that was subtracted.
         starred: whether to mark differences that are significant after Holm's correction (*) or equivalent (≈).
     """
     significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
     marks = ("*" if significant else "") + ("≈" if equivalent else "")
     ends = (row[name] for name in ("difference", "difference low", "difference high"))
-    return "" if row["objective"] == baseline else _difference(ends, row["metric"], marks if starred else "")
+    return "" if pd.isna(row["outcome"]) else _difference(ends, row["metric"], marks if starred else "")
 
 
 def _difference(ends: Iterable[float], metric: str, marks: str = "") -> str:

@@ -9,19 +9,21 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.config.trained_study import OTHERS, TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
 from trueneg.report.layouts import LAYOUTS, TRAINED, Layout, comparison_of, every_measurement, tasks
-from trueneg.report.metrics import evaluation_name, group_name, metric_name, unit
+from trueneg.report.metrics import evaluation_name, group_name, unit
 from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
     Cells,
     Head,
-    Primary,
+    Named,
     compare,
+    comparisons,
+    contrast_name,
     difference_table,
     difference_text,
     group_title,
@@ -31,7 +33,6 @@ from trueneg.report.tables.building import (
     records,
     runs_of_difference,
     side_by_side,
-    with_holm,
 )
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
@@ -44,8 +45,8 @@ GROUPS = (None, "rare", "common")  # groups of classes
 _COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
-    "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than permuted or constant ones?"),
-    "differences": ("Every paired difference, with its tests", "All differences but the primary contrast are exploratory."),
+    "contrasts": ("Named contrasts", "The comparisons that the study names, by measurement."),
+    "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": ("Every task, with paired differences", "Sample-Specific Debiasing's Table 1, with additional tasks and columns."),
@@ -67,10 +68,11 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     if not isinstance(study, TrainedStudy):
         return []
-    shown: dict[str, Any] = {"differences": True, "published": study.published, "accuracy": isinstance(study, ImageStudy)}
+    shown: dict[str, Any] = {"differences": True, "published": study.published, "contrasts": study.contrasts}
+    shown["accuracy"] = isinstance(study, ImageStudy)
     if isinstance(study, ImageTextStudy):
         known = {measured.task for measured in measured_by(study)}
-        shown |= {"contrasts": study.contrasts, "tasks": True, "retrieval": True, "zero_shot": "zero-shot" in known}
+        shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in known}
         shown |= {"precision": known & {PRECISION, CHEXPERT}, "grounding": "grounding" in known}
         shown |= {"linear_evaluation": known & {*TRAINED}}
     made: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
@@ -87,7 +89,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     comparison = comparison_of(gathered)
     rows = comparison.rows
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
-    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins, primary_of(gathered))
+    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins, named_by(gathered))
     shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
     beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, comparison, beside)
@@ -107,21 +109,32 @@ def accuracy(study: ImageStudy) -> Layout:
 def compared(gathered: Gathered) -> pd.DataFrame:
     """Compare objectives with the baseline for every measurement in a study's tables; cached for the lifetime of `gathered`."""
     if gathered not in _COMPARED:
-        rows, study = comparison_of(gathered).rows, gathered.study
-        measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
-        _COMPARED[gathered] = compare(rows, gathered.baseline, measured, gathered.margins, primary_of(gathered))
+        rows = comparison_of(gathered).rows
+        _COMPARED[gathered] = compare(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
     return _COMPARED[gathered]
 
 
-def primary_of(gathered: Gathered) -> Primary:
-    """Return the primary contrast of a study."""
-    return Primary(gathered.dataset, gathered.primary, gathered.study.primary.treatment, gathered.baseline)
+def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
+    study = gathered.study
+    return accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
+
+
+def every_comparison(gathered: Gathered) -> pd.DataFrame:
+    """Return all comparisons of every measurement in a study's tables, named contrasts first."""
+    rows = comparison_of(gathered).rows
+    return comparisons(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
+
+
+def named_by(gathered: Gathered) -> Named:
+    """Return the comparisons that a study names."""
+    study = gathered.study
+    return Named(gathered.dataset, gathered.primary, study.primary.treatment, gathered.baseline, study.contrasts)
 
 
 def differences(gathered: Gathered) -> Table:
-    """Build the table of paired differences, with every measurement from the study's other tables."""
+    """Build the table of paired differences, of every measurement from the study's other tables."""
     notes = [*gathered.protocol_notes, *gathered.selection_notes, *gathered.data_notes]
-    return difference_table(compared(gathered), gathered.baseline, notes, gathered.names)
+    return difference_table(every_comparison(gathered), notes, gathered.names)
 
 
 def published(gathered: Gathered) -> Table:
@@ -141,30 +154,29 @@ def published(gathered: Gathered) -> Table:
 
 
 def contrasts(gathered: Gathered) -> Table:
-    """Build the table of the contrasts that the study names, task by task."""
-    comparison, remarks = comparison_of(gathered), headroom_remarks(gathered.headroom)
-    rows, layout = comparison.rows, tasks(comparison.rows)
-    keys, parts = layout.keys(rows), []
-    for one in gathered.study.contrasts:
-        values = compare(rows[rows["objective"].isin((one.treatment, one.baseline))], one.baseline, keys, comparison.margins)
-        parts.append(values[values["objective"] == one.treatment].assign(baseline=one.baseline))
-    values = with_holm(pd.concat(parts, ignore_index=True), primary_of(gathered))
+    """Build the table of the contrasts that the study names, with a column for each measurement."""
+    comparison, study, remarks = comparison_of(gathered), gathered.study, headroom_remarks(gathered.headroom)
+    rows, named = comparison.rows, named_by(gathered)
+    layout = accuracy(study) if isinstance(study, ImageStudy) else tasks(rows)
+    values = comparisons(rows, comparison.baseline, layout.keys(rows), comparison.margins, named)
+    own = values["contrast"] == f"{named.treatment} − {named.baseline}"
+    values = pd.concat([values[own], values[~own & (values["family"] != OTHERS)]], ignore_index=True)
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
-        names = (comparison.names.get((row["dataset"], row[side]), row[side]) for side in ("objective", "baseline"))
-        place = row["dataset"], " − ".join(names)
-        cells[place][Measurement.of(row)] = Cell(difference_text(row, ""), runs=runs_of_difference(row))
+        place = row["dataset"], contrast_name(row, comparison.names)
+        cells[place][Measurement.of(row)] = Cell(difference_text(row), runs=runs_of_difference(row))
     lines = (
-        (group_title(dataset, remarks), contrast, [found.get(key, Cell("")) for key in keys])
+        (group_title(dataset, remarks, title), contrast, [found.get(key, Cell("")) for key in measured])
+        for title, measured in layout.groups.items()
         for (dataset, contrast), found in cells.items()
     )
-    names = (with_unit(metric_name(key), unit(key.metric, difference=True)) for key in keys)
+    names = (with_unit(head.name, unit(head.metric, difference=True)) for head in layout.heads)
     columns = [(head.title, name) for head, name in zip(layout.heads, names, strict=True)]
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds.",
         *gathered.protocol_notes,
-        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column; the primary contrast is a family "
-        "of its own).",
+        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a family, for each group and column; the primary "
+        "contrast is a family of its own, and contrasts without a family are not tested).",
         *margin_note(values),
         *comparison.notes,
     ]

@@ -68,7 +68,7 @@ def draw(gathered: Gathered) -> Table:
         for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
             sides = [[found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
             if any(map(any, sides)):
-                cells = [cell for side in sides for cell in _side(side, baseline)]
+                cells = [cell for side in sides for cell in _side(side)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
                 title = "similarity in the trained networks" if name in trained else "one expert, and similarity of captions"
                 lines.append((group_title(dataset, remarks, title), shown, [*cells, Cell(error)]))
@@ -83,7 +83,7 @@ def draw(gathered: Gathered) -> Table:
     return Table(values, columns, grouped(lines), sentences, corner="ranked by")
 
 
-def _side(of_thresholds: Sequence[Any], baseline: str) -> list[Cell]:
+def _side(of_thresholds: Sequence[Any]) -> list[Cell]:
     """Return the cells for one kind of anchor; dashes if no anchor has both kinds of negatives."""
     row, *stricter = of_thresholds
     if row is None:
@@ -93,5 +93,5 @@ def _side(of_thresholds: Sequence[Any], baseline: str) -> list[Cell]:
     is_trained = pd.notna(row["runs"])  # references have no trained network
     cells = [Cell(text, runs=row["runs"] if is_trained else "") for text in texts]
     if is_trained:
-        cells[2] = Cell(difference_text(row, baseline), runs=runs_of_difference(row))
+        cells[2] = Cell(difference_text(row), runs=runs_of_difference(row))
     return cells

@@ -1,0 +1,52 @@
+"""The comparisons that a study names, as a forest plot of the primary measurement."""
+
+from trueneg.config.trained_study import OTHERS, PRIMARY, TrainedStudy
+from trueneg.report.declared import ROWS, Drawing
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count
+from trueneg.report.layouts import comparison_of
+from trueneg.report.metrics import amount, higher_is_better, scale, unit, with_interval
+from trueneg.report.plots import forest
+from trueneg.report.tables.building import comparisons, records
+from trueneg.report.tables.comparisons import named_by
+from trueneg.specs.settings import Study
+
+ORDER = 5
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the figure of a trained study that names contrasts."""
+    if not isinstance(study, TrainedStudy) or not study.contrasts:
+        return []
+    caption = "Differences in the primary measurement; where the bar crosses zero, the sign is not certain."
+    return [Drawing("contrasts", contrasts, "The comparisons that the study names", caption, ROWS)]
+
+
+def contrasts(gathered: Gathered) -> Figure:
+    """Draw a row per named contrast, the primary one first, in the style of its family; a band marks the equivalence margin."""
+    measured, named = gathered.primary, named_by(gathered)
+    found = comparisons(comparison_of(gathered).rows, gathered.baseline, [measured], gathered.margins, named)
+    found = found[(found["family"] != OTHERS) & (found["dataset"] == gathered.dataset)]
+    found = found.assign(family=found["family"].fillna("interval only"))
+    found = found.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
+    found = found.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
+    styles, size = line_styles(found["family"]), scale(measured.metric)
+    figure, axes = panels(height=1.6 + 0.34 * len(found))
+    plot = axes[0, 0]
+    for margin in gathered.margins.values():
+        plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
+    plot.axvline(0, color="0.1", linewidth=1)
+    forest(plot, found, styles, "family", list(found["contrast"]), row="contrast", factor=size)
+    side = "right" if higher_is_better(measured.metric) else "left"
+    plot.set_xlabel(f"Difference ({unit(measured.metric, difference=True)}); {side} of the line is better")
+    add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
+    texts = []
+    for row in records(found):
+        gain = with_interval(row["shown"], row["low"], row["high"], measured.metric, signed=True)
+        texts.append(f"{row['contrast']} {gain}, {row['outcome']}")
+    what = measurement_name(measured, "test", gathered.dataset)
+    band = [f"Band: ±{amount(margin, measured.metric, difference=True)}, the margin." for margin in gathered.margins.values()]
+    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."
+    notes = [about, *band, *gathered.protocol_notes, gathered.note]
+    return finish(figure, notes, f"Named contrasts with intervals, {what}: {'; '.join(texts)}.")

@@ -1,0 +1,73 @@
+"""What marking false negatives gains, by how well they are marked: methods, and oracles with errors, on the same axes."""
+
+from typing import Any
+
+import pandas as pd
+
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.report.declared import CURVES, ROWS, Drawing
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
+from trueneg.report.figures.monitors import GROUPS, over_seeds
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
+from trueneg.report.layouts import comparison_of
+from trueneg.report.metrics import scale, with_interval
+from trueneg.report.plots import draw_intervals, facets
+from trueneg.specs.settings import Study, values_of
+from trueneg.stats.comparison import paired_differences
+
+ORDER = 8
+MONITORS = ("mask precision", "mask recall")
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the figure of a trained study that trains oracles with errors."""
+    if not isinstance(study, TrainedStudy):
+        return []
+    objectives: Any = study.objectives.values()
+    oracles = [one for one in objectives if one.name == "oracle"]
+    if all(value == 1 for one in oracles for value in (*values_of(one.precision), *values_of(one.recall))):
+        return []
+    title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
+    caption = "A method above the oracles of its precision and recall gains by other means than the removal of false negatives."
+    return [Drawing("dose_response", dose_response, title, caption, files)]
+
+
+def dose_response(gathered: Gathered) -> Figure:
+    """Draw each objective that marks negatives: its difference from the baseline against its mask's precision and recall."""
+    groups = GROUPS if isinstance(gathered.study, ImageStudy) else ("",)
+    curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
+    last = curves[curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")]
+    masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
+    rows, measured = comparison_of(gathered).rows, gathered.primary
+    gains = paired_differences(measured.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
+    gains = gains.drop(columns="group").rename(columns={"difference": "shown"})
+    found = masks.merge(gains, on="objective")
+    styles = {name: _style(gathered, name, style) for name, style in line_styles(gains["objective"]).items()}
+    styles = {name: style for name, style in styles.items() if name in set(found["objective"])}
+    title = "{}, {} classes" if len(groups) > 1 else "{}"
+    by = ("monitor", "group") if len(groups) > 1 else ("monitor",)
+    labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": "at the last epoch"}
+    figure, panels = facets(found, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
+    for plot, _, part in panels:
+        plot.axhline(0, color="0.1", linewidth=1)
+        draw_intervals(plot, part, styles, factor=scale(measured.metric))
+        plot.tick_params(labelbottom=True)
+    add_legend(figure, styles)
+    what = measurement_name(measured, "test", gathered.dataset)
+    texts = (f"{name}: {_described(part, measured.metric)}" for name, part in found.groupby("objective", sort=False))
+    about = f"{what}. Bars: {PAIRED_INTERVAL} ({seed_count(gains['seeds'])}). Grey: oracles."
+    return finish(figure, [about, gathered.note], f"Gain by mask, {what}: {'; '.join(texts)}.")
+
+
+def _style(gathered: Gathered, objective: str, style: LineStyle) -> LineStyle:
+    is_oracle = gathered.study.objectives[objective].name == "oracle"
+    return style._replace(color="0.45", linestyle="none") if is_oracle else style._replace(linestyle="none")
+
+
+def _described(part: pd.DataFrame, metric: str) -> str:
+    """Return the masks of an objective and its gain as text."""
+    masks = ", ".join(f"{row['monitor']} {row['x']:.2f} {row['group']}".strip() for row in part.to_dict("records"))
+    first = part.iloc[0]
+    return f"{masks}; gain {with_interval(first['shown'], first['low'], first['high'], metric, signed=True)}"

@@ -1,0 +1,96 @@
+"""The forest plot of named contrasts, and the gain by the precision and recall of a mask, show what the tables hold."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic_pairs
+from scipy import stats
+
+from trueneg.report import catalogue
+from trueneg.report.drawing import alternative_text
+from trueneg.report.gathered import Gathered
+
+MARGIN = 0.03
+CONTRASTS = [
+    {"treatment": "DCL-LM", "baseline": "DCL-true", "family": "controls"},
+    {"treatment": "Oracle", "baseline": "CL", "family": None, "minus": {"treatment": "same", "baseline": "ReCo"}},
+]
+MASKS = {"same": (0.5, 0.25), "Oracle": (1.0, 1.0)}
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory):
+    """A study that names contrasts and has an oracle with errors (under the name `same`), with masks in its curves."""
+    folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
+    given = synthetic_pairs.settings(contrasts=CONTRASTS, published=[])
+    given["primary"] |= {"margin": MARGIN}
+    given["objectives"]["same"] = {"name": "oracle", "precision": 0.5, "recall": 0.25}
+    synthetic_pairs.write(folder, given)
+    curves = pd.read_parquet(folder / "curves.parquet")
+    last = curves["epoch"] == curves["epoch"].max()
+    for place, monitor in enumerate(("mask precision", "mask recall")):
+        at_end = curves["objective"].map({name: values[place] for name, values in MASKS.items()}).astype(float)
+        curves[monitor] = at_end.where(last, 0.0).where(at_end.notna())  # the last epoch counts
+    curves.to_parquet(folder / "curves.parquet")
+    return Gathered(folder)
+
+
+def of_seeds(gathered, objective):
+    rows = pd.read_parquet(gathered.folder / "rows.parquet")
+    chosen = pd.DataFrame(json.loads((gathered.folder / "comparison.json").read_text())["selection"])[["objective", "variant"]]
+    rows = rows[(rows["split"] == "test") & (rows["objective"] == objective)].merge(chosen)
+    rows = rows[(rows["task"] == "zero-shot") & (rows["metric"] == "AUC") & rows["group"].isna()]
+    return rows.sort_values("seed")["value"].to_numpy()
+
+
+def interval_of(differences):
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval()
+    return [low, differences.mean(), high]
+
+
+def drawn(gathered, name):
+    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+
+
+def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
+    figure = drawn(gathered, "contrasts")
+    plot = figure.axes[0]
+    cl, treatment, true, oracle, same, reco = (
+        of_seeds(gathered, name) for name in ("CL", "DCL-LM", "DCL-true", "Oracle", "same", "ReCo")
+    )
+    expected = {
+        "DCL-LM − CL": treatment - cl,
+        "DCL-LM − DCL-true": treatment - true,
+        "(Oracle − CL) − (same − ReCo)": (oracle - cl) - (same - reco),
+    }
+    assert [label.get_text() for label in plot.get_yticklabels()] == list(expected)
+    found = {}
+    for container in plot.containers:
+        line, _, (bars,) = container.lines
+        for x, y, segment in zip(*line.get_data(), bars.get_segments(), strict=True):
+            found[int(y)] = [segment[0, 0], x, segment[1, 0]]
+    for place, differences in enumerate(expected.values()):
+        np.testing.assert_allclose(found[place], interval_of(differences), rtol=1e-6)
+    (band,) = plot.patches
+    np.testing.assert_allclose([band.get_x(), band.get_x() + band.get_width()], [-MARGIN, MARGIN])
+    assert "exploratory" in alternative_text(figure)
+
+
+def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):
+    figure = drawn(gathered, "dose_response")
+    for place, plot in enumerate(figure.axes):
+        assert len(plot.containers) == len(MASKS)
+        for container in plot.containers:
+            line, _, (bars,) = container.lines
+            name = line.get_label()
+            (segment,) = bars.get_segments()
+            expected = interval_of(of_seeds(gathered, name) - of_seeds(gathered, "CL"))
+            np.testing.assert_allclose([segment[0, 1], *line.get_ydata(), segment[1, 1]], expected, rtol=1e-6)
+            np.testing.assert_allclose(line.get_xdata(), MASKS[name][place])
+
+
+def test_studies_without_them_have_neither_figure():
+    names = catalogue.figures_by_name(synthetic_pairs.study())
+    assert not {"contrasts", "dose_response"} & set(names)
