@@ -23,6 +23,7 @@ from trueneg.losses import (
     Uncorrected,
     build,
 )
+from trueneg.losses.base import MaskedLogSumExp
 from trueneg.losses.targets import Attracted, HalfUniform
 
 PROPERTIES = settings(deadline=None, max_examples=15)
@@ -318,6 +319,27 @@ def test_an_anchor_with_nothing_left_has_loss_and_gradient_zero():
         assert value.item() == 0
         for gradient in torch.autograd.grad(value, [z1, z2]):
             assert gradient.abs().max().item() == 0
+
+
+def test_the_sum_over_what_is_left_has_the_gradient_of_finite_differences_and_no_second_one():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    marked = torch.rand(5, 7, generator=generator) < 0.3
+    marked[0] = True
+    left = logits.masked_fill(marked, -math.inf)[1:].requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda given: MaskedLogSumExp.apply(given, marked[1:]), left.detach().nan_to_num(neginf=3).requires_grad_()
+    )
+    far = (1000 * logits).requires_grad_()  # exp would overflow
+    found = MaskedLogSumExp.apply(far, marked)
+    torch.testing.assert_close(found[1:], (1000 * left).logsumexp(-1))
+    assert found[0] == -math.inf
+    found.sum().backward()
+    assert (far.grad[marked] == 0).all()
+    z1, z2 = views_of(2, 4)
+    (gradient,) = torch.autograd.grad(ContrastiveLoss(Quantile(0.2))(z1, z2), z1, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
 
 
 def test_a_quantile_removes_exactly_its_share_without_ties_and_less_with_them():

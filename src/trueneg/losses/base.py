@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 class NegativeMass(NamedTuple):
@@ -140,14 +141,30 @@ class Selecting(Estimator):
 
     def mass(self, positive, negatives, class_probability=None, floor=None, **known) -> NegativeMass:
         marked = self.marked(negatives, **known)
-        largest = negatives.detach().masked_fill(marked, -math.inf).amax(-1, keepdim=True)
-        shifted = negatives - largest.clamp(min=torch.finfo(negatives.dtype).min)  # −∞ − −∞ would be NaN
-        with torch.no_grad():
-            shifted.clamp_(max=0)  # only negatives that are left out, which must not overflow
-        # Weights of 0 take two thirds of the time of logits of −∞, whose exponential is slow on a CPU.
-        total = torch.linalg.vecdot(shifted.exp_(), (~marked).to(shifted.dtype))
-        nothing = total == 0
-        return unbounded((total.masked_fill(nothing, 1).log() + largest[:, 0]).masked_fill(nothing, -math.inf), marked)
+        return unbounded(MaskedLogSumExp.apply(negatives, marked), marked)
+
+
+class MaskedLogSumExp(torch.autograd.Function):
+    """Log of the sum of exp over what is not marked, (A, N) logits and bool → (A,); −∞ and no gradient where all is marked.
+
+    The same in plain operations takes a fifth to a quarter longer with the loss around it (B = 512, one thread of a CPU), because
+    each fresh (A, N) tensor costs as much as a pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, marked: Tensor) -> Tensor:
+        left = logits.masked_fill(marked, -math.inf)
+        largest = left.amax(-1, keepdim=True)
+        largest = largest.masked_fill(largest.isneginf(), 0)  # −∞ − −∞ would be NaN
+        total = left.sub_(largest).exp_().sum(-1, keepdim=True)
+        ctx.save_for_backward(left, total)
+        return (total.log() + largest)[:, 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        left, total = ctx.saved_tensors
+        return left * (gradients[0][:, None] / total.masked_fill(total == 0, 1)), None
 
 
 def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
