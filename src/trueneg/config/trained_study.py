@@ -98,7 +98,7 @@ PRIMARY, OTHERS = "primary", "others"
 class NamedContrast(Contrast):
     """A comparison that the study names besides the primary one, in every measurement."""
 
-    family: Name | None = Field(
+    family: str | None = Field(
         "named", description="contrasts of a family share Holm's correction; null: an interval, without a test"
     )
     minus: Contrast | None = Field(None, description="contrast that is subtracted, for a difference of differences")
