@@ -24,6 +24,7 @@ from trueneg.losses import (
     Removed,
     SymmetricInfoNCE,
 )
+from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.targets import Attracted, HalfUniform
 
 COUNT = 8
@@ -110,6 +111,36 @@ def of_which_negatives(share, first, second, scale, several, inputs):
         labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(device)
         value = loss.of_features(*unit, scale, labels=labels).loss
         yield f"oracle with hard negatives, {chunk_size}", value, gradients(value, inputs)
+    yield from of_texts(share, first, second, further[share].to(device), several, inputs)
+
+
+class Embedded(torch.nn.Module):
+    """Stands in for a model: the features hold the embedding under this name."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def forward(self, features):
+        return {"sentence_embedding": features[self.name]}
+
+
+def of_texts(share, first, second, further, several, inputs):
+    """Anchors, positives and hard negatives with a guide; some texts are equal across processes, whose widths differ."""
+    draws = torch.Generator().manual_seed(3)
+    guides = torch.randn(3, COUNT, 5, generator=draws, dtype=torch.float64)
+    lengths = torch.tensor([1, 2, 1, 2, 1, 3, 1, 4])
+    features = []
+    for column, embedding in enumerate((first, second, further)):
+        mask = (torch.arange(4) < lengths[:, None])[share]
+        ids = (torch.arange(COUNT)[:, None] + column).remainder(4).expand(-1, 4)[share]
+        width = int(mask.sum(1).max())
+        tokens = {"input_ids": ids[:, :width], "attention_mask": mask[:, :width], "guide": guides[column][share]}
+        features.append({name: each.to(embedding.device) for name, each in tokens.items()} | {"model": embedding})
+    for estimator, guide in ((Debiased(0.1), None), (Guided(0.1), None), (Guided(0.1), Embedded("guide"))):
+        loss = RankingLoss(Embedded("model"), estimator, 3.0, guide, gather_distributed=several)
+        value = loss(features)
+        yield f"texts, {estimator.name}, guide: {guide is not None}", value, gradients(value, inputs)
 
 
 def of_asymmetric(share, first, second, scale, several, inputs):

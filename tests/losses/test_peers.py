@@ -47,33 +47,3 @@ def test_the_learned_scale_is_openclips():
     unit = [torch.nn.functional.normalize(each, dim=-1) for each in (image, text)]
     ours = SymmetricInfoNCE(initial_logit_scale=14.0)(text, image)
     assert_same_loss_and_gradient(ours, open_clip.ClipLoss()(*unit, torch.tensor(14.0)), [image, text])
-
-
-def test_the_sentence_transformers_recipe_is_its_ranking_loss_without_false_negatives():
-    library = pytest.importorskip("sentence_transformers", "6.0", "runs the recipe with the library itself")
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-
-    from tests.losses.test_documentation import BLOCKS
-
-    words = ["[UNK]", "clear", "lungs", "small", "effusion", "large", "heart", "normal"]
-    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
-    torch.manual_seed(0)
-    embedding = StaticEmbedding(tokenizer, embedding_dim=6)
-    model = library.SentenceTransformer(modules=[embedding], device="cpu")
-    recipe = {}
-    exec(next(code for requires, code in BLOCKS if requires == "sentence_transformers"), recipe)
-
-    columns = [
-        model.preprocess(["clear lungs", "small effusion", "large heart"]),
-        model.preprocess(["lungs normal", "effusion", "heart large"]),
-    ]
-    parameters = list(model.parameters())
-    theirs = MultipleNegativesRankingLoss(model)(columns, labels=None)
-    ours = recipe["DebiasedRankingLoss"](model, class_probability=0.0)(columns, labels=None)
-    assert_same_loss_and_gradient(ours, theirs, parameters)
-    assert not torch.isclose(recipe["DebiasedRankingLoss"](model, class_probability=0.1)(columns), ours)

@@ -3,9 +3,20 @@
 lightly needs no adapter: its losses take two views, as does :class:`trueneg.losses.ContrastiveLoss`.
 """
 
-from torch import Tensor
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from trueneg.losses.base import Estimator
 from trueneg.losses.cross_modal import CrossModalLoss
+from trueneg.losses.execution import gathered, outside_autocast, single_precision
+
+Features = Mapping[str, Any]  # a column of texts as tokenised by sentence-transformers, and what its modules add
+NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
 
 
 class OpenClipLoss(CrossModalLoss):
@@ -44,3 +55,150 @@ class OpenClipLoss(CrossModalLoss):
         """
         loss = self.of_features(text_features, image_features, logit_scale, class_probability).loss
         return {"contrastive_loss": loss} if output_dict else loss
+
+
+class RankingLoss(CrossModalLoss):
+    r"""Loss for the trainer of sentence-transformers, in place of ``MultipleNegativesRankingLoss`` or ``GISTEmbedLoss``.
+
+    .. math:: L = \frac{1}{B} \sum_i -\log \frac{e^{p_i}}{e^{p_i} + N g_i},\qquad
+              p_i = \gamma \cos(a_i, c_i),\quad u_{ij} = \gamma \cos(a_i, c_j)
+
+    The first column of a batch holds the anchors a, the second their positives, and any others hard negatives. The candidates c
+    are the texts of all columns but the first, and an anchor's negatives are all candidates but its positive.
+
+    ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). ``Guided()`` without
+    ``same_text`` is ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and
+    ``contrast_positives``: anchors are no negatives of anchors here. A ``label`` column gives the classes for ``Oracle``. A class
+    probability is a setting of the estimator.
+
+    Args:
+        model: a ``SentenceTransformer``, or any module that is called with the features of a column and returns a mapping with
+            ``sentence_embedding``, (B, D). The trainer replaces it by its wrapped model.
+        estimator: estimator of the true-negative mass.
+        scale: γ, the inverse temperature.
+        guide: for estimators that need similarities: a module that is called like the model, on the same token ids. Its
+            embeddings give the similarity of negatives and of positives, without gradient and in evaluation mode. A guide with
+            another vocabulary is not supported. None: the model's own embeddings.
+        same_text: leave out candidates whose token ids equal those of the anchor or of its positive. Ids are compared, not
+            embeddings, which dropout makes unequal; a prompt is part of the text. Only for inputs that are text alone.
+        decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
+        chunk_size: see :class:`CrossModalLoss`.
+        gather_distributed: use the candidates of all processes, which then need batches of the same size.
+
+    Raises:
+        ValueError: if the scale or the chunk size is not positive, a guide is not needed, or its vocabulary is not the model's.
+
+    Example:
+        >>> from trueneg.losses import Debiased
+        >>> def model(features):  # a SentenceTransformer is called like this
+        ...     return {"sentence_embedding": torch.nn.functional.one_hot(features["input_ids"], 8).sum(1).double()}
+        >>> column = {"input_ids": torch.arange(8)[:, None], "attention_mask": torch.ones(8, 1)}  # eight texts of a word each
+        >>> round(RankingLoss(model, Debiased(0.1), scale=1.0)([column, column]).item(), 3)   # log(1 + (7 − 0.1·7·e) / 0.9 / e)
+        1.126
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Mapping[str, Tensor]],
+        estimator: Estimator,
+        scale: float = 20.0,
+        guide: nn.Module | None = None,
+        same_text: bool = True,
+        *,
+        decoupled: bool = False,
+        chunk_size: int | None = None,
+        gather_distributed: bool = False,
+    ):
+        options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
+        super().__init__(estimator, "text", decoupled=decoupled, **options)
+        if not scale > 0:
+            raise ValueError(f"scale is {scale}; expected a positive number.")
+        needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
+        if guide is not None and not needs_guide:
+            raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
+        known, other = _vocabulary(model), _vocabulary(guide)
+        if not (known is None or other is None or known == other):
+            raise ValueError("The guide's vocabulary differs from the model's; both get the same token ids.")
+        self.needs_guide = needs_guide
+        self.model = model
+        self.scale = scale
+        self.guide = None if guide is None else guide.eval()
+        self.same_text = same_text
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Return the scalar loss.
+
+        Args:
+            sentence_features: features of each column, of B texts each.
+            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need them.
+
+        Raises:
+            ValueError: with fewer than two columns, or if ``same_text`` finds no token ids.
+        """
+        columns = list(sentence_features)
+        if len(columns) < 2:
+            raise ValueError(f"The batch has {len(columns)} columns; expected anchors, positives and any hard negatives.")
+        exclude = self._same_texts(columns) if self.same_text else None  # first, because modules write to the features
+        copies = [dict(features) for features in columns]
+        anchors, candidates = _embedded(self.model, columns)
+        rated: dict[str, Any] = {}
+        if self.needs_guide:
+            with torch.no_grad(), outside_autocast(anchors.device):
+                first, others = (anchors, candidates) if self.guide is None else _embedded(self.guide, copies)
+                everyone, rank = self._of_all_processes(others.detach(), len(first))
+                similarity = first @ everyone.mT
+            rated = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(first))}
+        return self.of_features(anchors, candidates, self.scale, labels=labels, exclude=exclude, **rated).loss
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings, for the model card that sentence-transformers writes."""
+        settings = {"estimator": repr(self.estimator), "scale": self.scale, "guide": self.guide, "same_text": self.same_text}
+        return settings | {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
+
+    def _same_texts(self, columns: list[Features]) -> Tensor:
+        """Return (B, G + H) bool, the candidates that are the same text as the anchor or its positive."""
+        ids = [_token_ids(features) for features in columns]
+        longest = torch.tensor(max(each.shape[1] for each in ids), device=ids[0].device)
+        width = int(gathered(longest, self.gather_distributed)[0].max())
+        first, *others = (functional.pad(each, (0, width - each.shape[1]), value=-1) for each in ids)
+        everyone, rank = self._of_all_processes(torch.cat(others), len(first))
+        texts = torch.cat((first, everyone)).unique(dim=0, return_inverse=True)[1]
+        anchors, candidates = texts[: len(first), None], texts[len(first) :]
+        positives = candidates[rank * len(first) :][: len(first), None]
+        return (candidates == anchors) | (candidates == positives)
+
+    def _of_all_processes(self, local: Tensor, count: int) -> tuple[Tensor, int]:
+        """Gather (B + H, …) in the order of :meth:`of_features`: all positives, then all hard negatives; and return the rank."""
+        everyone, rank = gathered(local, self.gather_distributed)
+        return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
+
+
+def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) -> list[Tensor]:
+    """Return unit embeddings of the first column, (B, D), and of the others, (B + H, D)."""
+    first, *others = (model(features)["sentence_embedding"] for features in columns)
+    with outside_autocast(first.device):
+        return [functional.normalize(each, dim=-1) for each in single_precision(first, torch.cat(others))]
+
+
+def _token_ids(features: Features) -> Tensor:
+    """Return (B, length) token ids of each text, followed by −1; the side of the padding does not matter."""
+    starts = features.get("offsets")  # of each text, where all are in one row: for StaticEmbedding
+    if "cu_seq_lens_q" in features:  # and for flash attention
+        starts = features["cu_seq_lens_q"][:-1]
+    needed = {"input_ids", "attention_mask"} if starts is None else {"input_ids"}
+    if not needed <= set(features) or NOT_TEXT & set(features):
+        raise ValueError(
+            f"same_text needs texts as input_ids with an attention_mask, found {', '.join(features)}; pass same_text=False."
+        )
+    ids = features["input_ids"]
+    if starts is not None:
+        return pad_sequence(ids.flatten().tensor_split(starts[1:].tolist()), batch_first=True, padding_value=-1)
+    is_token = features["attention_mask"].bool()
+    tokens_first = is_token.sort(dim=1, descending=True, stable=True).indices
+    return ids.masked_fill(~is_token, -1).gather(1, tokens_first)
+
+
+def _vocabulary(model: Any) -> dict[str, int] | None:
+    """Return the token ids of a model's vocabulary; None if it has no tokenizer."""
+    read = getattr(getattr(model, "tokenizer", None), "get_vocab", None)
+    return None if read is None else read()

@@ -1,0 +1,228 @@
+"""The loss for sentence-transformers' trainer equals loops over numbers, with guides, hard negatives and equal texts.
+
+tests/losses/test_sentence_transformers.py runs it with the library.
+"""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.losses import by_the_book as book
+from trueneg.losses import CrossModalLoss, Debiased, Guided, Oracle, Removed, Uncorrected
+from trueneg.losses.adapters import RankingLoss
+
+WORDS = 4
+TEXTS = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=3)
+
+
+class Bag(nn.Module):
+    """The mean of the words' embeddings; like sentence-transformers' modules, it writes to the features that it is given."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.words = nn.Parameter(torch.randn(WORDS, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
+        self.seen = []
+
+    def forward(self, features):
+        self.seen.append(dict(features))
+        mask = features["attention_mask"]
+        mean = (self.words[features["input_ids"]] * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        features |= {"sentence_embedding": mean, "input_ids": None, "attention_mask": None}
+        return features
+
+
+def tokenised(texts, width=0, left=False):
+    """Features of a column of texts given as lists of ids; the padding holds ids, too."""
+    width = max(width, *(len(text) for text in texts))
+    pads = [[1] * (width - len(text)) for text in texts]
+    rows = [(pad, text) if left else (text, pad) for text, pad in zip(texts, pads, strict=True)]
+    masks = [[[int(part is text)] * len(part) for part in row] for row, text in zip(rows, texts, strict=True)]
+    ids, mask = (torch.tensor([first + last for first, last in each]) for each in (rows, masks))
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def loss_of(columns, estimator, **options):
+    return RankingLoss(Bag(0), estimator, 3.0, **options)([tokenised(column) for column in columns])
+
+
+def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled):
+    """Mean over the anchors; ``rating`` is the guide, with a margin; a class probability corrects the negatives that are left."""
+    embed = [[sum(model.words[word] for word in text) / len(text) for text in column] for column in columns]
+    rate = [[sum(rating.words[word] for word in text).detach() / len(text) for text in column] for column in columns]
+    anchors, candidates, losses = columns[0], [text for column in columns[1:] for text in column], []
+    vectors, rated = ([each for column in table[1:] for each in column] for table in (embed, rate))
+    for i, anchor in enumerate(anchors):
+        cosines = [book.cosine(embed[0][i], vector) for vector in vectors]
+        rates = [book.cosine(rate[0][i], vector) for vector in rated]
+        negatives = [
+            3.0 * cosine
+            for j, (cosine, text) in enumerate(zip(cosines, candidates, strict=True))
+            if j != i
+            and not (same_text and text in (anchor, candidates[i]))
+            and (margin is None or rates[j] <= rates[i] - margin)
+        ]
+        positive = 3.0 * cosines[i]
+        if not negatives:
+            losses.append(0.0 * positive)
+            continue
+        mass = book.uncorrected([positive], negatives) if eta is None else book.debiased([positive], negatives, eta, -3.0)
+        losses.append(torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass))
+    return sum(losses) / len(losses)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(2, 5).flatmap(lambda count: st.lists(st.lists(TEXTS, min_size=count, max_size=count), min_size=2, max_size=4)),
+    st.sampled_from([(None, None), (None, 0.1), (0.05, None), (-0.15, None)]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
+    margin, eta = settings
+    model, guide = Bag(0), Bag(1)
+    estimator = Uncorrected() if eta is None else Debiased(eta)
+    if margin is not None:
+        estimator = Guided(margin)
+    rating = guide if with_guide and margin is not None else model
+    options = {"same_text": same_text, "decoupled": decoupled, "guide": guide if rating is guide else None}
+    features = [tokenised(column, width=number) for number, column in enumerate(columns)]
+    actual = RankingLoss(model, estimator, 3.0, **options)(features)
+    expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+    inputs = [model.words, guide.words]
+    for found, wanted in zip(book.gradients(actual, inputs), book.gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]  # anchors, positives, hard negatives
+
+
+def test_equal_texts_are_no_negatives():
+    """Anchors 0 and 2 share their positive, and the hard negatives repeat anchors 1 and 0."""
+    exclude = torch.tensor([[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 0], [1, 0, 1, 0, 0, 0]]).bool()
+    model = Bag(0)
+    anchors, *others = (model(tokenised(column))["sentence_embedding"] for column in COLUMNS)
+    unit = [nn.functional.normalize(each, dim=-1) for each in (anchors, torch.cat(others))]
+    expected = CrossModalLoss(Uncorrected(), "text").of_features(*unit, 3.0, exclude=exclude).loss
+    torch.testing.assert_close(loss_of(COLUMNS, Uncorrected()), expected)
+    assert loss_of(COLUMNS, Uncorrected(), same_text=False) > expected
+
+
+def in_a_row(texts):
+    lengths = torch.tensor([0, *map(len, texts)])
+    return torch.tensor([word for text in texts for word in text]), lengths.cumsum(0)
+
+
+def of_static_embedding(texts):
+    ids, ends = in_a_row(texts)
+    return {"input_ids": ids, "offsets": ends[:-1]}
+
+
+def of_flash_attention(texts):
+    ids, ends = in_a_row(texts)
+    return {"input_ids": ids[None], "cu_seq_lens_q": ends}
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda texts: tokenised(texts, width=5),
+        lambda texts: tokenised(texts, left=True),
+        lambda texts: tokenised(texts, width=7, left=True),
+        of_static_embedding,
+        of_flash_attention,
+    ],
+    ids=["wide", "left", "wide left", "offsets", "cu_seq_lens"],
+)
+def test_equal_texts_are_found_however_they_are_padded(layout):
+    def model(features):
+        return {"sentence_embedding": features["embedding"]}
+
+    generator = torch.Generator().manual_seed(0)
+    embeddings = [{"embedding": torch.randn(3, 4, generator=generator)} for _ in COLUMNS]
+    loss = RankingLoss(model, Uncorrected())
+    expected = loss([tokenised(texts) | each for texts, each in zip(COLUMNS, embeddings, strict=True)])
+    assert expected != RankingLoss(model, Uncorrected(), same_text=False)(embeddings)
+    features = [tokenised(COLUMNS[0]) | embeddings[0], *({**layout(COLUMNS[n]), **embeddings[n]} for n in (1, 2))]
+    assert torch.equal(loss(features), expected)
+
+
+def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
+    model, guide = Bag(0), Bag(1).train()
+    loss = RankingLoss(model, Guided(), guide=guide)
+    assert not guide.training
+    loss([tokenised(column) for column in COLUMNS]).backward()
+    assert [each.keys() for each in guide.seen] == [{"input_ids", "attention_mask"}] * 3
+    assert guide.words.grad is None
+    assert model.words.grad.abs().sum() > 0
+
+
+def test_an_anchor_with_one_text_for_all_candidates_has_no_loss():
+    assert loss_of([[[0]] * 40, [[1]] * 40], Guided()) == 0
+    assert loss_of([[[0]] * 40, [[1]] * 40], Uncorrected(), same_text=False).item() == pytest.approx(math.log(40))
+
+
+def test_labels_and_known_similarity_reach_the_estimator():
+    labels = torch.tensor([0, 1, 0])
+    columns = [tokenised(column) for column in COLUMNS[:2]]
+    oracle = RankingLoss(Bag(0), Oracle(), same_text=False)(columns, labels)
+    same = (labels[:, None] == labels).double()
+    similarity = torch.tensor([[0.0, 0.0, 0.9], [0.0, 0.0, 0.0], [0.9, 0.0, 0.0]])
+    unit = [nn.functional.normalize(Bag(0)(tokenised(column))["sentence_embedding"], dim=-1) for column in COLUMNS[:2]]
+    expected = CrossModalLoss(Removed(0.5), "text").of_features(*unit, 20.0, negative_similarity=similarity)
+    assert torch.equal((similarity > 0.5).double() + torch.eye(3), same)
+    torch.testing.assert_close(oracle, expected.loss)
+
+
+def test_chunks_and_autocast_change_nothing():
+    for estimator in (Uncorrected(), Guided(0.05)):
+        expected = loss_of(COLUMNS, estimator)
+        torch.testing.assert_close(loss_of(COLUMNS, estimator, chunk_size=2), expected, rtol=1e-12, atol=0)
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.testing.assert_close(loss_of(COLUMNS, estimator), expected, rtol=1e-12, atol=0)
+
+
+class Tokenizer:
+    def __init__(self, *words):
+        self.words = words
+
+    def get_vocab(self):
+        return {word: number for number, word in enumerate(self.words)}
+
+
+def with_words(seed, *words):
+    model = Bag(seed)
+    model.tokenizer = Tokenizer(*words)
+    return model
+
+
+def test_a_guide_with_the_same_vocabulary_is_taken():
+    model = with_words(0, "a", "b")
+    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer of its own
+        assert RankingLoss(model, Guided(), guide=guide).guide is guide
+
+
+PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
+        (lambda: RankingLoss(Bag(0), Debiased(0.1), guide=Bag(1)), "guide is given.*Debiased"),
+        (lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")), "guide's vocabulary"),
+        (lambda: loss_of(COLUMNS[:1], Uncorrected()), "1 columns"),
+        (lambda: loss_of(COLUMNS, Oracle()), "labels is missing"),
+        (lambda: loss_of([[[0]], [[1]]], Uncorrected()), "number of samples is 1; expected at least 2"),
+        (lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2), "input_ids; pass same_text=False"),
+        (lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2), "pixel_values; pass same_text=False"),
+    ],
+)
+def test_odd_input_is_reported_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,166 @@
+"""RankingLoss with sentence-transformers itself: equal losses, its trainer, and a fact about its GISTEmbedLoss."""
+
+import math
+
+import pytest
+import torch
+from torch.optim.swa_utils import AveragedModel
+
+from tests.losses import by_the_book as book
+from tests.text.models import SENTENCES, bert, saved, tokenizer
+from trueneg.losses import Guided, Uncorrected
+from trueneg.losses.adapters import RankingLoss
+
+library = pytest.importorskip("sentence_transformers", "5.2", reason="compares with sentence-transformers' own losses")
+try:
+    from sentence_transformers.sentence_transformer import losses
+except ImportError:  # before version 5.4
+    from sentence_transformers import losses
+
+TEXTS = (
+    list(SENTENCES[:5]),
+    ["Lungs clear.", "There is no pneumothorax.", "The heart is large, unchanged.", "Effusion on the left.", "No."],
+    ["The lungs are not clear.", "Pneumothorax.", "No cardiomegaly.", "A large effusion.", "Hydropneumothorax unchanged."],
+)
+
+BETWEEN = {"contrast_anchors": False, "contrast_positives": False}  # negatives from the other columns alone, as in RankingLoss
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two tiny BERTs with random weights, one vocabulary and no dropout, as a user has them on disk."""
+    words = tokenizer()
+    found = [tmp_path_factory.mktemp(name) for name in ("model", "guide")]
+    for seed, folder in enumerate(found):
+        network = bert(len(words))
+        network.config.hidden_dropout_prob = network.config.attention_probs_dropout_prob = 0.0
+        torch.manual_seed(seed)
+        network.init_weights()
+        saved(folder, network, words)
+    return [str(folder) for folder in found]
+
+
+@pytest.fixture
+def models(folders):
+    return [library.SentenceTransformer(folder, device="cpu").eval() for folder in folders]
+
+
+def features(model, columns):
+    tokenise = model.preprocess if hasattr(model, "preprocess") else model.tokenize
+    return [tokenise(TEXTS[column]) for column in range(columns)]
+
+
+def assert_same(model, ours, theirs, columns):
+    """Equal values, and equal gradients for the model."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    found, wanted = (loss(features(model, columns), None) for loss in (ours, theirs))
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    gradients = [book.gradients(value, parameters) for value in (found, wanted)]
+    assert any(gradient.abs().max() > 1e-4 for gradient in gradients[0])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_uncorrected_is_multiple_negatives_ranking_loss(models, columns, scale):
+    model, _ = models
+    ours = RankingLoss(model, Uncorrected(), scale)
+    assert_same(model, ours, losses.MultipleNegativesRankingLoss(model, scale=scale), columns)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize(("margin", "strategy"), [(0.0, "absolute"), (0.05, "absolute"), (-0.05, "absolute"), (0.1, "relative")])
+def test_guided_is_gist_embed_loss_between_columns(models, columns, margin, strategy):
+    model, guide = models
+    ours = RankingLoss(model, Guided(margin, strategy), scale=5.0, guide=guide)
+    theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=margin, margin_strategy=strategy, **BETWEEN)
+    assert_same(model, ours, theirs, columns)
+    plain = RankingLoss(model, Uncorrected(), scale=5.0)
+    assert ours(features(model, columns)) < plain(features(model, columns))  # so something was removed
+
+
+def test_without_a_guide_the_models_own_embeddings_are_it(models):
+    model, _ = models
+    assert_same(model, RankingLoss(model, Guided()), losses.GISTEmbedLoss(model, model, 0.05, **BETWEEN), 3)
+
+
+@pytest.mark.skipif(library.__version__ not in ("5.7.0", "6.2.0"), reason="a fact about versions 5.7.0 and 6.2.0")
+def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
+    """The blocks of anchors with anchors and positives with positives have no mask on the diagonal.
+
+    A sample's similarity with itself, 1, is left out only if the guide rates the sample's positive below 1 − margin. Here every
+    positive is its anchor's text and the margin is −0.1: nothing is left out, each block repeats the first one, and the loss
+    is larger by log 3.
+    """
+    model, _ = models
+    repeated = [features(model, 1)[0] for _ in range(2)]
+    gist = {"guide": model, "temperature": 0.05, "margin": -0.1}
+    default = losses.GISTEmbedLoss(model, **gist)([dict(each) for each in repeated], None)
+    other = losses.GISTEmbedLoss(model, **gist, **BETWEEN)([dict(each) for each in repeated], None)
+    torch.testing.assert_close(default, other + math.log(3))
+    torch.testing.assert_close(RankingLoss(model, Guided(-0.1))(repeated), other)
+
+
+def trained(folder, into, columns, loss_of):
+    """The trainer after some steps, and the values of the loss at each."""
+    datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
+    pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
+    model = library.SentenceTransformer(folder, device="cpu")
+    texts = dict(zip(("anchor", "positive", "negative"), TEXTS[:columns], strict=False))
+    settings = {"max_steps": 4, "per_device_train_batch_size": 3, "dataloader_drop_last": True, "logging_steps": 1}
+    settings |= {"optim": "sgd", "learning_rate": 0.1}  # Adam would enlarge the rounding of a gradient that is zero
+    arguments = library.SentenceTransformerTrainingArguments(str(into), report_to="none", use_cpu=True, **settings)
+    trainer = library.SentenceTransformerTrainer(model, arguments, datasets.Dataset.from_dict(texts), loss=loss_of(model))
+    trainer.train()
+    return trainer, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def embeddings(model):
+    return model.encode([*TEXTS[0], *TEXTS[1]], convert_to_tensor=True)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("guided", [False, True])
+def test_the_trainer_makes_the_steps_of_its_own_losses(folders, tmp_path, columns, guided):
+    def own(model):
+        if not guided:
+            return losses.MultipleNegativesRankingLoss(model)
+        return losses.GISTEmbedLoss(model, library.SentenceTransformer(folders[1], device="cpu"), 0.05, **BETWEEN)
+
+    def ours(model):
+        guide = library.SentenceTransformer(folders[1], device="cpu") if guided else None
+        return RankingLoss(model, Guided() if guided else Uncorrected(), guide=guide)
+
+    (expected, wanted), (trainer, values) = (trained(folders[0], tmp_path, columns, each) for each in (own, ours))
+    assert len(values) == 4
+    assert values == pytest.approx(wanted, abs=1e-4)
+    found = embeddings(trainer.model)
+    torch.testing.assert_close(found, embeddings(expected.model), rtol=1e-4, atol=1e-4)
+    assert (found - embeddings(library.SentenceTransformer(folders[0], device="cpu"))).abs().max() > 0.01
+
+
+def test_a_moving_average_can_be_the_guide_and_the_model_card_names_the_loss(folders, tmp_path):
+    guides = []
+
+    def loss_of(model):
+        guides.append(AveragedModel(model))
+        return RankingLoss(model, Guided(margin=0.05), guide=guides[0])
+
+    trainer, values = trained(folders[0], tmp_path, 3, loss_of)
+    assert all(map(math.isfinite, values))
+    start = library.SentenceTransformer(folders[0], device="cpu")
+    torch.testing.assert_close(embeddings(guides[0].module), embeddings(start), rtol=0, atol=0)
+    assert (embeddings(trainer.model) - embeddings(start)).abs().max() > 0.01
+    trainer.save_model(str(tmp_path / "trained"))
+    card = (tmp_path / "trained/README.md").read_text(encoding="utf-8")
+    assert "trueneg.losses.adapters.RankingLoss" in card
+    assert "Guided(margin=0.05, strategy='absolute')" in card
+    again = library.SentenceTransformer(str(tmp_path / "trained"), device="cpu")
+    torch.testing.assert_close(embeddings(again), embeddings(trainer.model))
+
+
+def test_it_works_within_matryoshka_loss(models):
+    model, _ = models
+    ours, theirs = RankingLoss(model, Uncorrected()), losses.MultipleNegativesRankingLoss(model)
+    assert_same(model, *(losses.MatryoshkaLoss(model, each, [16, 4]) for each in (ours, theirs)), 3)
