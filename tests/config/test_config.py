@@ -145,6 +145,13 @@ def test_all_mistakes_are_reported_at_once():
     assert len(str(refusal.value).splitlines()) == 3
 
 
+def test_the_alternatives_of_one_value_are_one_sentence():
+    with pytest.raises(UserError) as refusal:
+        load_configuration(changed("objectives.DCL-true.class_probability", 1), "mine.yaml")
+    (sentence,) = str(refusal.value).splitlines()
+    assert all(part in sentence for part in ("class_probability is 1; expected", "less than 1", "'low'", "'high'", "'true'"))
+
+
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.sources import parquet
 from trueneg.errors import UserError
@@ -130,7 +131,9 @@ def test_metadata_without_class_names_is_ignored(tmp_path, metadata):
         ([None, 0], r"the label in row 0 .* is nan; expected 0 or more"),
         ([0, 2], "labels go up to 2, but no image has label 1"),
         ([1, 1], "labels go up to 1, but no image has label 0"),
-        (["cat", "dog"], "label: string; expected .* label: int64"),
+        (["cat", None], r"the label in row 1 .* is None; expected the name of a class"),
+        (["cat", " "], r"the label in row 1 .* is ' '; expected the name of a class"),
+        (["cat", "d\nog"], r"the label in row 1 .* is 'd\\nog'; expected the name of a class"),
         ([0.0, 1.0], "label: double; expected .* label: int64"),
     ],
 )
@@ -138,6 +141,48 @@ def test_wrong_labels_are_reported(tmp_path, labels, message):
     write(tmp_path / "train.parquet", map(encoded, random_images(2)), labels)
     with pytest.raises(UserError, match=message):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_labels_may_be_class_names_which_are_numbered_in_sorted_order(tmp_path, kind):
+    images = list(map(encoded, random_images(5)))
+    write(tmp_path / "train.parquet", images[:3], pa.array(["dog", "Bär", "dog"]).cast(kind))
+    write(tmp_path / "test.parquet", images[3:], pa.array(["cat", "Ba\u0308r"]).cast(kind))  # the same name, written differently
+    source = load(tmp_path)
+    assert source.class_names == ("Bär", "cat", "dog")
+    assert source.labels.tolist() == [2, 0, 2, 1, 0]
+    assert source.labels.dtype == np.int64
+
+
+def test_class_names_that_are_numbers_are_sorted_by_value(tmp_path):
+    write(tmp_path / "train.parquet", map(encoded, random_images(3)), ["10", "9", "2"])
+    assert load(tmp_path).class_names == ("2", "9", "10")
+
+
+def test_class_names_follow_the_metadata_of_the_hub(tmp_path):
+    features = {"label": {"names": ["dog", "cat"], "_type": "ClassLabel"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    contents = list(map(encoded, random_images(2)))
+    write(tmp_path / "train.parquet", contents, ["cat", "dog"], metadata=metadata)
+    assert load(tmp_path).labels.tolist() == [1, 0]
+    write(tmp_path / "train.parquet", contents, ["cat", "cow"], metadata=metadata)
+    with pytest.raises(UserError, match=r"the label in row 1 .* is 'cow'; expected .*: dog, cat"):
+        load(tmp_path)
+
+
+def test_files_with_numbers_and_files_with_names_do_not_mix(tmp_path):
+    write(tmp_path / "train.parquet", map(encoded, random_images(2)), ["cat", "dog"])
+    write(tmp_path / "test.parquet", map(encoded, random_images(2)), [0, 1])
+    with pytest.raises(UserError, match="label is a number in some files and a name in others"):
+        load(tmp_path)
+
+
+def test_a_number_that_names_one_class_and_counts_another_is_ambiguous():
+    refuse_ambiguous([0, 1, "2", "cat"], ("0", "1", "2"))
+    refuse_ambiguous([5, 0], ("cat", "dog"))
+    for names in (("1", "2", "3"), ("001", "002", "003"), ("2", "1", "0")):
+        with pytest.raises(UserError, match=r"rare_classes contains 2, but the class named 0*2 has the number [01]"):
+            refuse_ambiguous([2], names)
 
 
 def test_labels_may_have_any_integer_type(tmp_path):

@@ -171,6 +171,21 @@ def test_several_errors_are_reported_at_once(data):
     assert len(str(error.value).split("\n")) == 3
 
 
+def test_many_errors_of_one_kind_hide_no_other(data):
+    rows = [
+        *ROWS,
+        *([f"none{number}.png", "A mass.", "9", "0", "1", ""] for number in range(150)),
+        ["3.png", "", "8", "", "1", ""],
+    ]
+    write_csv(data / "table.csv", rows)
+    with pytest.raises(UserError) as error:
+        read_image_table(settings_of(data))
+    empty, *absent, more = str(error.value).split("\n")
+    assert "line 157: text is ''" in empty
+    assert [f"none{number}.png" in message for number, message in enumerate(absent)] == [True, True]
+    assert "148 more" in more
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

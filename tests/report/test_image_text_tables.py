@@ -93,7 +93,7 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
         np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
     names = [name for _, name in shown.columns]
     assert names[8:12] == ["R@10 (%)", "− CL (points)", "median rank", "− CL (ranks)"]
-    assert shown.columns[8][0] == "retrieval between images and sentences"
+    assert shown.columns[8][0] == "retrieval between images and sentences, both directions"
     assert shown.columns[12][0] == "linear probe, 100 % of the labels"
 
 

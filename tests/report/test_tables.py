@@ -8,13 +8,15 @@ import pandas as pd
 import pytest
 import synthetic
 from scipy import stats
+from tests.studies import tiny_study
 
+from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.layouts import Comparison, Layout
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import Head, Named, compare, comparisons, difference_table, published_table, side_by_side
-from trueneg.report.tables.comparisons import GROUPS
+from trueneg.report.tables.comparisons import GROUPS, accuracy
 from trueneg.stats.comparison import headroom, holm
 from trueneg.stats.measurement import Measurement, by_measurement
 from trueneg.store.rows import to_table, typed
@@ -73,6 +75,13 @@ def test_cells_hold_mean_and_paired_difference():
     own, baseline = ([synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)] for name in ("DCL-true", "CL"))
     assert mean.runs.split() == own
     assert difference.runs.split() == own + baseline
+
+
+@pytest.mark.parametrize(("rare", "pools"), [([5, 6], {"imbalanced", "all"}), ([], {"all"})])
+def test_balanced_data_have_one_line_for_labels_that_are_the_same(rare, pools):
+    study = tiny_study(dataset={"source": "digits", "rare_classes": rare, "test": 0.25})
+    layout = accuracy(load_configuration({"tiny": study}, "test").studies["tiny"])
+    assert {one.labels for measured in layout.groups.values() for one in measured} == pools
 
 
 def test_p_values_are_adjusted_over_the_objectives_of_one_column():

@@ -14,8 +14,8 @@ from trueneg.config.order import relative_cost
 from trueneg.config.runs import Job, Run, RunSettings, datasets, families, jobs, pairs_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
-from trueneg.data.images.loading import load_source
-from trueneg.data.images.subsets import DRAWING, Subset, make_subset
+from trueneg.data.images.loading import drawing_settings, load_source
+from trueneg.data.images.subsets import TEST_FRACTION, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
@@ -163,12 +163,13 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
         if is_current or (recorded := _recorded(reading, results)) is None:
             raise
         return recorded._replace(changes=[str(error)])
-    subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
+    subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
     unlabelled = int((source.labels[subset.train] < 0).sum())
+    held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
     description = (
         f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train) - unlabelled:,} of {len(subset.pool):,} images"
         f"{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
-        f"{len(subset.validation):,}, test {len(subset.test):,}; class probability {subset.eta_low:.4f} (rare) and "
+        f"{len(subset.validation):,}, test {len(subset.test):,}{held_out}; class probability {subset.eta_low:.4f} (rare) and "
         f"{subset.eta_high:.4f} (common)"
     )
     measure = functools.partial(_measured, source=source, subset=subset)
@@ -295,7 +296,8 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
-    return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}."
+    further = "; evaluation and the start of each job (some seconds) come on top" if parts else ""
+    return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}{further}."
 
 
 def _kind(settings: RunSettings) -> str:

@@ -43,7 +43,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         configuration = Configuration.model_validate({"studies": studies, **given})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
     except ValidationError as error:
-        mistakes = [_sentence(mistake, raw) for mistake in error.errors(include_url=False)]
+        mistakes = _joined([_sentence(mistake, raw) for mistake in error.errors(include_url=False)])
     if mistakes:
         raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
     return configuration
@@ -74,6 +74,15 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping | list):
         return "a list" if isinstance(value, list) else "a mapping"
     return "nothing" if value is None else repr(value)
+
+
+def _joined(sentences: Sequence[str]) -> list[str]:
+    """Join the sentences about one value, which differ in what they expect: one per type that the value may have."""
+    expected: dict[str, list[str]] = {}
+    for sentence in dict.fromkeys(sentences):
+        found, separator, alternative = sentence.partition("; expected ")
+        expected.setdefault(found + separator, []).append(alternative.removesuffix("."))
+    return [f"{found}{', or '.join(alternatives)}." if alternatives[0] else found for found, alternatives in expected.items()]
 
 
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from trueneg.data.images.image_source import read_source
-from trueneg.data.images.subsets import DRAWING, make_subset, write_subsets
+from trueneg.data.images.loading import drawing_settings
+from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
 from trueneg.errors import UserError
@@ -44,7 +45,8 @@ def draw_subsets(
         if group not in (None, *GROUPS, *images.class_names):
             names = ", ".join(images.class_names)
             raise UserError(f"primary.group is {group!r}; expected common, rare or a class of {images.name}: {names}.")
-        drawn = [make_subset(images, seed=seed, **{key: settings[key] for key in DRAWING}) for seed in seeds]
+        drawing = drawing_settings(images, settings)
+        drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
         for subset in drawn:
             unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()
             log.info("seed %d: training images per class: %s; %d unlabelled", subset.seed, counts, unlabelled)

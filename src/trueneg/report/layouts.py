@@ -65,11 +65,12 @@ def tasks(rows: pd.DataFrame) -> Layout:
     Retrieval is between boxed regions and sentences, as in the paper, or, if that is not measured, between images and sentences.
     """
     held = set(measurements(rows))
-    title, recall = "retrieval between boxed regions and sentences", Measurement(REGIONS, "R", "pair")
+    title, recall = "retrieval between boxed regions and sentences, both directions", Measurement(REGIONS, "R", "pair")
     if recall not in held:
         # Use the list length closest to 10, the shortest in the paper.
         length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)
-        title, recall = "retrieval between images and sentences", Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
+        title = "retrieval between images and sentences, both directions"
+        recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
     known = {
         "zero-shot classification": [Measurement("zero-shot", "AUC"), Measurement("zero-shot", "ACC")],

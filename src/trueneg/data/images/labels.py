@@ -1,5 +1,7 @@
-"""Validate the labels of image sources."""
+"""Validate the labels of image sources, and number classes that are given by name."""
 
+import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,3 +26,37 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
         expected = f"{first} or more" if last is None else f"{first} to {last}"
         raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}; expected {expected}.")
     return labels.astype(np.int64) - first
+
+
+def class_name(given: str | None) -> str | None:
+    """Return a class name in Unicode's composed form (file systems differ in it); None if it is no name that can be printed."""
+    unprintable = given is None or not given.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in given)
+    return None if given is None or unprintable else unicodedata.normalize("NFC", given)
+
+
+def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct class names in the order of their labels: sorted, by value if all of them are whole numbers.
+
+    Example:
+        >>> sorted_names(["dog", "cat", "dog"]), sorted_names(["10", "9"])
+        (('cat', 'dog'), ('9', '10'))
+    """
+    distinct = set(names)
+    if all(name.isdecimal() for name in distinct):
+        return tuple(sorted(distinct, key=lambda name: (int(name), name)))
+    return tuple(sorted(distinct))
+
+
+def refuse_ambiguous(rare_classes: Iterable[int | str], class_names: Sequence[str]) -> None:
+    """Check that no number in `dataset.rare_classes` is the number of one class and the name of another.
+
+    Raises:
+        UserError: names both classes.
+    """
+    for given in rare_classes:
+        for number, name in enumerate(class_names):
+            if isinstance(given, int) and name.isdecimal() and int(name) == given != number:
+                raise UserError(
+                    f"dataset.rare_classes contains {given}, but the class named {name} has the number {number}, because numbers "
+                    "start at 0 in the order of the names; rename the classes to 0, 1, 2, … or to names with a letter."
+                )

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.data.images.image_source import ImageSource, write_source
+from trueneg.data.images.labels import refuse_ambiguous
+from trueneg.data.images.subsets import DRAWING
+from trueneg.errors import UserError
+from trueneg.specs.sources import TEST_REQUIRED
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +46,19 @@ def load_source(
     size, classes, tests = " × ".join(map(str, found.images.shape[1:])), len(found.class_names), found.is_test.sum()
     logger.info(f"{source}: {len(found.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
     return found
+
+
+def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a data set that :func:`trueneg.data.images.subsets.make_subset` takes, checked against the source.
+
+    Raises:
+        UserError: if a number in `rare_classes` is ambiguous, or the source has no test images and `test` is not set.
+    """
+    refuse_ambiguous(dataset["rare_classes"], source.class_names)
+    if source.name in TEST_REQUIRED and dataset["test"] is None and not source.is_test.any():
+        found = f"{dataset['path']} has no folder test, and dataset.test is not set"
+        raise UserError(f"{found}; set dataset.test to the share of the images to hold out, such as 0.25.")
+    return {key: dataset[key] for key in DRAWING}
 
 
 def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:

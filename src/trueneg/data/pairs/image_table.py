@@ -6,7 +6,7 @@ test) and labels (1, 0, or empty for unknown). These belong to the image, so the
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pandas as pd
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
+from trueneg.data.mistakes_by_kind import refuse_by_kind
 from trueneg.data.pairs.pair_images import PairImages, usable
 from trueneg.data.tables import read_columns, wrong_values
 from trueneg.errors import UserError
@@ -62,7 +63,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
     columns, file = _columns(settings), Path(settings["table"])
     if file.is_file():
         table = _filled(file, read_columns(file, columns)).map(_written)
-        refuse([f"{file}: {mistake}" for mistake in _wrong_labels(table, settings)])
+        refuse_by_kind(_located(file, _wrong_labels(table, settings)))
         mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
@@ -98,8 +99,8 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         the labels of the image as float32, one column per label: 1, 0, or NaN for unknown.
 
     Raises:
-        UserError: names the file and line of at most ten errors: an empty image, text or patient, a missing image, an invalid
-            label, a duplicate row, or an image with conflicting patients or labels.
+        UserError: names the file and line of two errors of each kind: an empty image, text or patient, a missing image, an
+            invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
@@ -110,24 +111,27 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
-    mistakes, restricted = [], settings.get("restricted", False)
+    mistakes: list[list[str]] = []  # by kind
+    restricted = settings.get("restricted", False)
     for column in (image, text):
         other = raw[column].map(lambda value: value is not None and not isinstance(value, str))
-        mistakes += [f"{place}: {column} is not text. Save the column as text." for place in table.index[other]]
+        mistakes.append([f"{place}: {column} is not text. Save the column as text." for place in table.index[other]])
     for column, expected in {image: "an image's file name", text: "a non-empty text", patient: "a patient or group"}.items():
         if column is not None:
-            mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
+            mistakes.append(wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row"))
     elsewhere = f"an image in {folder}; copy it there, or correct reports.path"
-    mistakes += wrong_values(table, image, absent, elsewhere, restricted=restricted)
+    mistakes.append(wrong_values(table, image, absent, elsewhere, restricted=restricted))
     repeated = "each image–text pair once, but an earlier row has the same pair; remove one"
-    mistakes += wrong_values(table, image, twice, repeated, restricted=restricted)
+    mistakes.append(wrong_values(table, image, twice, repeated, restricted=restricted))
     if patient is not None:
-        mistakes += _conflicts(table, image, patient)
+        mistakes.append(_conflicts(table, image, patient))
     mistakes += _wrong_labels(table, settings)
     if settings["split_sentences"]:
         wordless = (table[text] != "") & ~table[text].map(has_words)
-        mistakes += [f"{place}: {text} has no sentence with a word; expected at least one." for place in table.index[wordless]]
-    refuse([f"{file}: {mistake}" for mistake in mistakes])
+        mistakes.append(
+            [f"{place}: {text} has no sentence with a word; expected at least one." for place in table.index[wordless]]
+        )
+    refuse_by_kind(_located(file, mistakes))
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
 
@@ -148,13 +152,18 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     return columns
 
 
-def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]:
-    """Return one message per invalid label, and per label that differs from the one in the first row of the image."""
+def _located(file: str | Path, mistakes: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Put the name of the file in front of each message."""
+    return [[f"{file}: {message}" for message in kind] for kind in mistakes]
+
+
+def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[list[str]]:
+    """Return a message for each invalid label, and for each that differs from the one in the image's first row, by kind."""
     mistakes = []
     for column in settings.get("label_columns", ()):
         unknown, restricted = ~table[column].isin(LABELS), settings.get("restricted", False)
-        mistakes += wrong_values(table, column, unknown, "1, 0, or empty if unknown", restricted=restricted)
-        mistakes += _conflicts(table, settings["image_column"], column)
+        mistakes.append(wrong_values(table, column, unknown, "1, 0, or empty if unknown", restricted=restricted))
+        mistakes.append(_conflicts(table, settings["image_column"], column))
     return mistakes
 
 

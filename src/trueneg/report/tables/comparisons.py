@@ -1,6 +1,7 @@
 """Tables of a trained study: paired differences and named contrasts with their tests, published numbers, and means by task."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ from trueneg.report.tables.building import (
 )
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
+from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
 
@@ -49,12 +51,18 @@ HEADINGS = {
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
-    "tasks": ("Every task, with paired differences", "Sample-Specific Debiasing's Table 1, with additional tasks and columns."),
-    "zero_shot": ("Zero-shot classification by class", "Sample-Specific Debiasing's Table 3: AUC of prompt score differences."),
-    "retrieval": ("Retrieval, both directions", "Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better."),
-    "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
-    "grounding": ("Grounding by finding", "Sample-Specific Debiasing's Table 4: contrast-to-noise ratio and mIoU of heatmaps."),
-    "linear_evaluation": ("Classifiers by label fraction", "ReCo's Table 2: the mean over classes, and each class."),
+    "tasks": (
+        "Every task, with paired differences",
+        "As in Sample-Specific Debiasing's Table 1, with further tasks and columns.",
+    ),
+    "zero_shot": ("Zero-shot classification by class", "AUC of prompt scores, as in Sample-Specific Debiasing's Table 3."),
+    "retrieval": (
+        "Retrieval, both directions",
+        "As in Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better.",
+    ),
+    "precision": ("Precision of retrieval by label", "As in ReCo's Table 1."),
+    "grounding": ("Grounding by finding", "CNR and mIoU of heatmaps, as in Sample-Specific Debiasing's Table 4."),
+    "linear_evaluation": ("Classifiers by label fraction", "The mean over classes, and each class, as in ReCo's Table 2."),
 }
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
 RECO_TABLE_1 = (
@@ -97,13 +105,18 @@ def layout_table(gathered: Gathered, name: str) -> Table:
 
 def accuracy(study: ImageStudy) -> Layout:
     """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes."""
-    evaluation = study.evaluation
-    probes = (full_probe(study, pool) for pool in evaluation.linear_probe.label_pools)
-    others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in evaluation.knn.label_pools)
+    probes = (full_probe(study, pool) for pool in _distinct(study, study.evaluation.linear_probe.label_pools))
+    pools = _distinct(study, study.evaluation.knn.label_pools)
+    others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
     groups = GROUPS if study.dataset.rare_classes else GROUPS[:1]
     layout = {evaluation_name(one): [one._replace(group=group) for group in groups] for one in measured}
     return Layout([Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))], layout)
+
+
+def _distinct(study: ImageStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
+    """Return the label pools that differ: without rare classes, the imbalanced subset has all training images."""
+    return ["all"] if "all" in pools and not study.dataset.rare_classes else pools
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from trueneg.data.decoding import UnreadableImageError, decode_images, open_imag
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.labels import checked_labels
+from trueneg.data.images.labels import checked_labels, class_name, sorted_names
 from trueneg.data.mistakes import COPY_AGAIN, readable
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -29,8 +29,8 @@ IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
     """Load the user's own data from a folder of parquet files.
 
-    The first image determines whether all images are read as greyscale or RGB. Class names come from the hub's metadata in the
-    file; without metadata, the labels serve as class names.
+    The first image determines whether all images are read as greyscale or RGB. Labels are class numbers or class names. The
+    names of numbers come from the hub's metadata in the file; without metadata, the numbers serve as class names.
 
     Args:
         path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
@@ -96,14 +96,19 @@ def read_folder(
     files = splits["train"] | splits["test"]
     for split in rows or ("train",):
         if not splits[split]:
-            raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.")
+            other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
+            raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
     columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
     if class_names and names and len(names) != len(class_names):
         raise UserError(f"{first}: names {len(names)} classes; expected the {len(class_names)} of {name}.")
     class_names = names or class_names
-    labels_of = {file: _labels(file, parquet, class_names) for file, parquet in files.items()}
+    read = {file: _label_column(file, parquet) for file, parquet in files.items()}
+    if len({values.dtype.kind == "O" for values in read.values()}) > 1:
+        raise UserError(f"{folder}: label is a number in some files and a name in others; expected one of them in all files.")
+    class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
+    labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
     found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
     for split, expected in (rows or {"train": max(found["train"], 1)}).items():
         if found[split] != expected:
@@ -139,23 +144,51 @@ def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) ->
     return pixels
 
 
-def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...]) -> np.ndarray:
+def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
+    """Return the labels as numbers (NaN if missing), or as an array of class names."""
     with readable(file, "a parquet file", COPY_AGAIN):
-        labels = parquet.read(["label"]).column("label").to_numpy()  # missing labels are NaN
-    return checked_labels(file, labels, 0, len(class_names) - 1 if class_names else None)
+        column = parquet.read(["label"]).column("label")
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_integer(column.type):
+            return column.to_numpy()
+        given = column.to_pylist()
+    names = list(map(class_name, given))
+    if None in names:
+        row = names.index(None)
+        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {given[row]!r}; expected the name of a class.")
+    return np.array(names, object)
+
+
+def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
+    """Return the labels as class numbers."""
+    if values.dtype.kind != "O":
+        return checked_labels(file, values, 0, len(class_names) - 1 if class_names else None)
+    numbers = {name: number for number, name in enumerate(class_names)}
+    unknown = [row for row, name in enumerate(values) if name not in numbers]
+    if unknown:
+        found, expected = f"row {unknown[0]:,} (the first is 0) is {values[unknown[0]]!r}", ", ".join(class_names)
+        raise UserError(f"{file}: the label in {found}; expected one of the classes: {expected}.")
+    return np.array([numbers[name] for name in values], np.int64)
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
     """Return the name of the image column after checking its type and that of ``label``."""
     types = {field.name: field.type for field in schema}
     for column in IMAGE_COLUMNS:
-        if has_encoded_images(types.get(column)) and pa.types.is_integer(types.get("label", pa.null())):
+        if has_encoded_images(types.get(column)) and _is_label(types.get("label", pa.null())):
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
     raise UserError(
         f"{file} has the columns {present or '(none)'}; expected img or image: struct<bytes: binary, path: string>, the content "
-        "of PNG or JPEG files, and label: int64, the class number. Rename or convert the columns."
+        "of PNG or JPEG files, and label: int64 (the class number) or string (its name). Rename or convert the columns."
     )
+
+
+def _is_label(kind: pa.DataType) -> bool:
+    """Return whether a column holds class numbers or class names."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def has_encoded_images(kind: pa.DataType | None) -> bool:
