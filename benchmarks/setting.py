@@ -1,11 +1,11 @@
 """Which setting can tell most about false negatives per hour, from finished studies that differ in it.
 
     snakemake rows --configfile config/studies/tuned_baseline_setting.yaml
-    python benchmarks/setting.py results/tuned_baseline_width_16 results/tuned_baseline_width_32 results/tuned_baseline_width_48
+    python benchmarks/setting.py results/tuned_baseline_width_*
 
-Headroom: the primary measurement of the oracle minus that of the baseline on the test split, each at the temperature whose mean on the
-validation split is largest. Standard deviation: of the paired difference at equal temperatures, pooled over the temperatures. The ratio is
-headroom / (standard deviation · √ hours per run): the test statistic that a fixed time buys, up to a factor.
+Headroom: the primary measurement of the oracle minus that of the baseline on the test split, each at the temperature with the
+largest mean on the validation split. Standard deviation: of the paired difference at equal temperatures, pooled over them.
+The ratio is headroom / (standard deviation · √ hours per run): the test statistic that a fixed time buys, up to a factor.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from trueneg.report.gathered import Gathered
 
 
 def described(folder):
-    """Return the hours per run, the chosen temperatures, headroom, its standard error, standard deviation and ratio of a study."""
+    """Return a study's hours per run, chosen temperatures, headroom with its standard error, standard deviation, and ratio."""
     gathered = Gathered(folder / "artefacts")
     rows, primary = gathered.primary.rows_of(gathered.variants), gathered.study.primary
     temperature = rows["condition"].map(lambda text: json.loads(text)["temperature"])

@@ -147,8 +147,8 @@ class Selecting(Estimator):
 class MaskedLogSumExp(torch.autograd.Function):
     """Log of the sum of exp over what is not marked, (A, N) logits and bool → (A,); −∞ and no gradient where all is marked.
 
-    Plain operations save more (A, N) tensors: `guided` then takes 1.6 instead of 1.3 times as long as CL (B = 512, one thread of a
-    CPU). The gradient can be differentiated no further.
+    Plain operations save more (A, N) tensors: `guided` then takes 1.6 instead of 1.3 times as long as CL (B = 512, one thread of
+    a CPU). The gradient can be differentiated no further.
     """
 
     @staticmethod
