@@ -204,7 +204,7 @@ def test_a_bad_configuration_ends_in_a_sentence_before_anything_runs(project):
     project.configure(tiny=tiny_study(seeds=0))
     done = project.snakemake()
     assert done.returncode != 0
-    assert "study.yaml: tiny.seeds is 0; expected a number greater than or equal to 1." in done.stdout + done.stderr
+    assert "study.yaml: tiny.seeds is 0; expected a number greater than or equal to 1" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 

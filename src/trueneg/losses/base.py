@@ -153,6 +153,7 @@ class MaskedLogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, marked: Tensor) -> Tensor:
+        """Return the log of the sums."""
         left = logits.masked_fill(marked, -math.inf)
         largest = left.amax(-1, keepdim=True)
         largest = largest.masked_fill(largest.isneginf(), 0)  # −∞ − −∞ would be NaN
@@ -163,6 +164,7 @@ class MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient of the logits: a softmax over what is not marked."""
         left, total = ctx.saved_tensors
         return left * (gradients[0][:, None] / total.masked_fill(total == 0, 1)), None
 
