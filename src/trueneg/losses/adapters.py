@@ -125,7 +125,9 @@ class RankingLoss(CrossModalLoss):
         self.guide = None if guide is None else guide.eval()
         self.same_text = same_text
 
-    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]  # the call of the sentence-transformers trainer
+        self, sentence_features: Iterable[Features], labels: Tensor | None = None
+    ) -> Tensor:
         """Return the scalar loss.
 
         Args:
