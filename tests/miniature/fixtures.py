@@ -1,5 +1,6 @@
 """The data and models that miniatures read: tiny, generated, in the official layouts, at the paths that the sections name."""
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
                 "Add a writer of its layout."
             )
         writers[source](root, settings)
+    if "protocol" in section:
+        _commit_protocol(root / section["protocol"])
     for objective in section.get("objectives", {}).values():
         released = objective.get("encoder", {}), objective.get("text_encoder", {})
         if released[0].get("name") == "biovil":
@@ -65,6 +68,15 @@ def write_models(folder: Path) -> None:
     tokenizer.save_pretrained(folder / "bert")
     models.bert(len(tokenizer), layers=7).save_pretrained(folder / "bert")
     write_clip(folder, tiny_clip(image_size=32))
+
+
+def _commit_protocol(path: Path) -> None:
+    if not path.exists():
+        path.parent.mkdir(parents=True)
+        path.write_text("What is compared, and how.\n")
+        author = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
+        for command in (["init"], ["add", path.name], [*author, "commit", "--message", "The protocol"]):
+            subprocess.run(["git", "-C", path.parent, *command], check=True, capture_output=True)
 
 
 def _biovil(image: Path, text: Path) -> None:
