@@ -117,7 +117,10 @@ def _labels(section: Mapping[str, Any]) -> set[str]:
 
 
 def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str) -> None:
-    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``."""
+    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``.
+
+    In a tuned study all objectives keep as many configurations as each other: two values of one setting, one of each other.
+    """
     study = configuration.studies[name]
     models = {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)} if isinstance(study, TrainedStudy) else {}
     places = [(section[key], model) for key, model in models.items() if key in section]
@@ -126,11 +129,13 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
     elif hasattr(study, "reports"):
         places += [(section["reports"], study.reports)]
     for stated, model in places:
-        for field, values in swept(model).items():
+        is_tuned = isinstance(study, TrainedStudy) and study.tuning is not None
+        for place, (field, values) in enumerate(swept(model).items()):
             named = [bool(re.search(rf"\b{field}={re.escape(format_value(value))}(?![\w.])", text)) for value in values]
-            missing = max(VARIANTS - sum(named), 0)
-            others = [place for place, known in enumerate(named) if not known][:missing]
-            stated[field] = [value for place, value in enumerate(stated[field]) if named[place] or place in others]
+            kept = 1 if is_tuned and place else VARIANTS
+            missing = max(kept - sum(named), 0)
+            others = [index for index, known in enumerate(named) if not known][:missing]
+            stated[field] = [value for index, value in enumerate(stated[field]) if named[index] or index in others]
 
 
 def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:
