@@ -224,7 +224,10 @@ def test_the_class_probability_and_the_floor_have_gradients(smooth):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
+        (lambda z: ContrastiveLoss(Debiased), "the class Debiased; expected an instance"),
+        (lambda z: ContrastiveLoss("dcl"), "estimator is 'dcl'; expected an instance"),
         (lambda z: ContrastiveLoss(Uncorrected(), 0.0), "temperature is 0.0"),
+        (lambda z: ContrastiveLoss(Uncorrected())(z.long(), z.long()), r"torch\.int64; expected floating-point"),
         (lambda z: ContrastiveLoss(Uncorrected(), chunk_size=0), "chunk_size is 0"),
         (lambda z: ContrastiveLoss(Uncorrected())(z, z[:3]), r"shapes \(4, 5\) and \(3, 5\)"),
         (lambda z: ContrastiveLoss(Uncorrected())(z[:1], z[:1]), "at least 2"),

@@ -188,6 +188,7 @@ def test_a_resampled_block_is_drawn_again_as_it_was():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
+        (lambda: CrossModalLoss(Uncorrected), "the class Uncorrected; expected an instance"),
         (lambda: CrossModalLoss(Uncorrected(), "texts"), "directions is 'texts'; expected one of text, image, both"),
         (lambda: CrossModalLoss(Uncorrected())(torch.zeros(4, 3), 1.0), r"shape \(4, 3\); expected \(B, B\)"),
         (

@@ -78,6 +78,11 @@ def test_an_unknown_name_or_parameter_raises_an_error_that_lists_all_of_them(obj
         assert f"{name} ({listed})" in str(error.value)
 
 
+def test_a_name_alone_is_refused():
+    with pytest.raises(ValueError, match="objective is 'dcl'; expected a mapping"):
+        build("dcl")
+
+
 def test_a_value_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"class_probability is 1\b"):
         build({"name": "dcl", "class_probability": 1})

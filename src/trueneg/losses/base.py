@@ -243,6 +243,21 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
     return eta.to(dtype=negatives.dtype, device=negatives.device)
 
 
+def checked_estimator(given: object) -> Estimator:
+    """Return the estimator of a loss after checking that it is one.
+
+    Raises:
+        ValueError: if it is a name or a class.
+    """
+    if isinstance(given, Estimator):
+        return given
+    found = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    raise ValueError(
+        f"estimator is {found}; expected an instance of an estimator, such as Uncorrected() or Debiased(0.1). "
+        "trueneg.losses.build makes a loss from an estimator's name."
+    )
+
+
 def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tensor:
     """Return a required tensor after checking its shape.
 

@@ -40,7 +40,7 @@ def build(
         called with the two embeddings, and ``temperature`` and ``directions`` are ignored.
 
     Raises:
-        ValueError: if the name or a parameter is unknown (the message lists all names and their
+        ValueError: if the objective is not a mapping, the name or a parameter is unknown (the message lists all names and their
             parameters), or a value is out of range.
 
     Example:
@@ -51,6 +51,8 @@ def build(
         >>> build({"name": "cl", "decoupled": True, "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}).target_rule
         Attracted(threshold=0.7, top_k=10)
     """
+    if not isinstance(objective, Mapping):
+        raise ValueError(f"objective is {objective!r}; expected a mapping with its name and parameters, such as {{'name': 'cl'}}.")
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:

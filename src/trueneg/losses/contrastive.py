@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import Estimator, checked_estimator, checked_shape
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
 from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms
 
@@ -34,7 +34,7 @@ class ContrastiveLoss(nn.Module):
         target_rule: computes the targets of calls that pass none from the known similarity (:mod:`trueneg.losses.targets`).
 
     Raises:
-        ValueError: if the temperature or the chunk size is not positive.
+        ValueError: if the estimator is none, or the temperature or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import ContrastiveLoss, Debiased
@@ -57,7 +57,7 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; expected a positive number.")
-        self.estimator = estimator
+        self.estimator = checked_estimator(estimator)
         self.temperature = temperature
         self.decoupled = decoupled
         self.chunk_size = checked_chunk_size(chunk_size)

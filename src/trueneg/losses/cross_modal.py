@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import Estimator, checked_estimator, checked_shape
 from trueneg.losses.estimators import Uncorrected
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
 from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms, joined
@@ -40,7 +40,7 @@ class CrossModalLoss(nn.Module):
         target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if ``directions`` is unknown or the chunk size is not positive.
+        ValueError: if the estimator is none, ``directions`` is unknown, or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -63,7 +63,7 @@ class CrossModalLoss(nn.Module):
         super().__init__()
         if directions not in DIRECTIONS:
             raise ValueError(f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}.")
-        self.estimator = estimator
+        self.estimator = checked_estimator(estimator)
         self.directions = directions
         self.bound_gradient = bound_gradient
         self.decoupled = decoupled

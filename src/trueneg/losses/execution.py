@@ -14,7 +14,14 @@ def outside_autocast(device: torch.device) -> AbstractContextManager:
 
 
 def single_precision(*tensors: Tensor) -> list[Tensor]:
-    """Convert tensors to float32, or to float64 if any of them is float64; half precision is too inaccurate."""
+    """Convert tensors to float32, or to float64 if any of them is float64; half precision is too inaccurate.
+
+    Raises:
+        ValueError: if a tensor does not hold floating-point numbers.
+    """
+    for tensor in tensors:
+        if not tensor.is_floating_point():
+            raise ValueError(f"Embeddings or similarities have dtype {tensor.dtype}; expected floating-point numbers.")
     dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     return [tensor.to(dtype) for tensor in tensors]
 
