@@ -52,7 +52,7 @@ def build(
         Attracted(threshold=0.7, top_k=10)
     """
     if not isinstance(objective, Mapping):
-        raise ValueError(f"objective is {objective!r}; expected a mapping with its name and parameters, such as {{'name': 'cl'}}.")
+        raise ValueError(f"objective is {objective!r}; expected a mapping with its name and parameters, as {{'name': 'cl'}}.")
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
