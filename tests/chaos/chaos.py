@@ -301,8 +301,9 @@ def _counts(path: Path) -> bool:
     told = ("lock", "index.html", "study.yaml")
     if path.name in told or path.suffix in (".log", ".jsonl", ".pdf", ".svg", ".png") or path.name.startswith("."):
         return False
-    # Caches are cut by the moments at which they were written.
-    return not ({"cache", "logs", "timings", "benchmarks"} & set(path.parts)) and not path.name.startswith("resources")
+    # Caches are cut by the moments at which they were written; drawings keep checksums of rows, some of which hold times.
+    timed = {"cache", "drawings", "logs", "timings", "benchmarks"}
+    return not (timed & set(path.parts)) and not path.name.startswith("resources")
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Training a masked language model: it learns, resumes bit for bit, stops early, and never sees the reports that it scores."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -173,6 +174,17 @@ def test_finished_models_are_reused_and_load_with_the_same_weights(trained):
         assert tokenizer.model_max_length == corpus.MODEL["longest"]
         record = json.loads((path.parent / "run.json").read_text())
         assert record["pseudo-perplexity"] == pytest.approx(curve.min())
+
+
+def test_the_same_training_writes_the_same_bytes(trained, tmp_path):
+    """The checksum of a language model tells whether what was made with it is up to date."""
+    folder, _, _ = trained
+    shutil.copy(folder / "sentences.parquet", tmp_path)
+    corpus.train(tmp_path)
+    again = list(tmp_path.glob("store/*/model.safetensors"))
+    assert len(again) == 2
+    for path in again:
+        assert path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes()
 
 
 def test_settings_that_affect_the_result_give_another_model(trained, tmp_path):

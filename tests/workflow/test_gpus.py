@@ -46,7 +46,10 @@ def planned(*files: Path, gres: str = "") -> list[tuple]:
 def device_of(rule: str, parameters: dict) -> str:
     """The device that a job leases."""
     if rule == "train":
-        settings = parameters["runs"][0]["settings"]
+        runs = parameters["runs"]
+        if isinstance(runs, dict):  # of a tuned study, by candidate
+            runs = next(iter(runs["choices"].values()))["runs"]
+        settings = runs[0]["settings"]
         return "none" if settings["objective"]["name"] in NOT_TRAINED else settings["training"]["device"]
     if rule == "language_model" and not parameters["settings"]["train"]:
         return "none"

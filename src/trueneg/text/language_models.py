@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors.torch import save_model
+from safetensors.torch import save_file
 
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
@@ -117,8 +117,19 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
     }
     write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
     with atomic_write(folder / RunStore.MODEL) as path:
-        save_model(finished, str(path), metadata={"format": "pt"})
+        save_file(_tensors(finished), path, metadata={"format": "pt"})
     write_text(folder / RunStore.RECORD, json.dumps(record, indent=2, default=str) + "\n")
+
+
+def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the model's tensors, tied ones under their first name only.
+
+    ``save_model`` lists the other names in the file's metadata, in random order, so equal models would have different checksums.
+    """
+    first: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        first.setdefault(tensor.data_ptr(), (name, tensor))
+    return dict(first.values())
 
 
 def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
