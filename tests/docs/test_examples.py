@@ -83,6 +83,15 @@ def test_methods_share_initial_weights_and_batches(example):
     assert (ours - other).abs().max() > 0.1
 
 
+def test_the_guide_is_the_exponential_moving_average_of_the_trained_weights(example):
+    model = torch.nn.Linear(1, 1, bias=False)
+    guide = example.MovingAverage(model, momentum=0.75)
+    for weight in (4.0, 8.0, 0.0):  # the first step's weights, then 0.75 · average + 0.25 · weights
+        torch.nn.init.constant_(model.weight, weight)
+        guide.on_step_end(None, None, None, model=model)
+    assert guide.average.module.weight.item() == pytest.approx(0.75 * (0.75 * 4 + 0.25 * 8))
+
+
 def test_the_interval_is_that_of_a_paired_t_test(example):
     baseline = [80.0, 85.0, 81.0]  # the quantile of t with 2 degrees of freedom is 4.303, so half the width is 4.303 / √3
     assert example.compared([81.0, 87.0, 84.0], baseline) == "84.00 | +2.00 [−0.48, +4.48]"
