@@ -12,6 +12,7 @@ PAGES = sorted(
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "benchmarks").glob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
         ROOT / "results/README.md",
     ]
 )
