@@ -26,18 +26,6 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     return path
 
 
-def own_folder(path: str | Path | None, source: str, expected: str, download: bool) -> Path:
-    """Return the folder given by `dataset.path` for a source that reads the user's own files.
-
-    Raises:
-        UserError: if no path is given, it is a file, or `dataset.download` is true.
-    """
-    folder = required_path(path, source, expected)
-    if download:
-        raise UserError(f"dataset.download is true, but source {source} reads your own files; remove dataset.download.")
-    return folder
-
-
 def contents(folder: Path, shown: int = 5) -> str:
     """Describe the contents of a folder for a message."""
     if not folder.is_dir():

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.folder import contents, own_folder, required_path
+from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import class_name, sorted_names
+from trueneg.data.images.own_folder import own_folder
 from trueneg.data.images.pixels import is_grey, read_pixels
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.data.image_files import ParquetImages
-from trueneg.data.images.folder import contents, own_folder, required_path
+from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
+from trueneg.data.images.own_folder import own_folder
 from trueneg.data.images.pixels import read_pixels
 from trueneg.data.mistakes import COPY_AGAIN, readable
 from trueneg.errors import UserError
