@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from trueneg.data.images import pixels
 from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.sources import parquet
 from trueneg.errors import UserError
 
 IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
@@ -53,7 +53,7 @@ def test_lossless_images_are_read_unchanged(tmp_path, column):
 
 
 def test_images_keep_their_order_across_threads_batches_row_groups_and_shards(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "IMAGES_PER_BATCH", 300)
+    monkeypatch.setattr(pixels, "IMAGES_PER_BATCH", 300)
     images = random_images(1500, (2, 2, 3))
     labels = np.arange(1500) % 10
     for shard in range(3):

@@ -57,6 +57,10 @@ def write_data(name: str, folder: Path) -> Data:
         names = CIFAR10.binary_files if name == "cifar10" else STL10
         write_files(folder / ("cifar-10-batches-bin" if name == "cifar10" else "stl10_binary"), names)
         return Data("images", {"source": name, "path": path, "resolution": None}, len(names))
+    if name == "image_folder":
+        for number in range(4):
+            write_picture(folder / f"{number % 2}/{number}.png", number)
+        return Data("images", {"source": name, "path": path, "resolution": None}, 0, 4)
     if name in ("image_table", "image_table reports"):
         settings = write_own_table(folder)
         return Data("reports", settings, 1) if "reports" in name else Data("pairs", settings, 1, 4)
@@ -89,8 +93,8 @@ def write_data(name: str, folder: Path) -> Data:
 
 
 NAMES = (
-    *("parquet", "cifar10", "cifar10 parquet", "stl10", "stl10 parquet", "image_table", "image_table reports", "table"),
-    *("flickr8k", "flickr30k", "flickr30k reports", "mimic_cxr", "open_i", "open_i reports", "chexpert_8x200"),
+    *("parquet", "image_folder", "cifar10", "cifar10 parquet", "stl10", "stl10 parquet", "image_table", "image_table reports"),
+    *("table", "flickr8k", "flickr30k", "flickr30k reports", "mimic_cxr", "open_i", "open_i reports", "chexpert_8x200"),
 )
 
 
@@ -150,7 +154,9 @@ def test_an_edited_file_is_named_until_its_content_is_back(data, tmp_path):
         assert look(reading, tmp_path) == before
 
 
-@pytest.mark.parametrize("data", ["image_table", "flickr8k", "flickr30k", "open_i", "chexpert_8x200"], indirect=True)
+@pytest.mark.parametrize(
+    "data", ["image_folder", "image_table", "flickr8k", "flickr30k", "open_i", "chexpert_8x200"], indirect=True
+)
 def test_an_edited_image_changes_the_stamp_until_its_content_is_back(data, tmp_path):
     found, reading = data
     read(reading, tmp_path)
@@ -180,6 +186,32 @@ def test_data_that_are_moved_away_have_not_changed(data, tmp_path):
 def own(tmp_path):
     """A folder of parquet files, the reading of it, and a results folder."""
     return tmp_path / "own", Reading("sources/own", *write_data("parquet", tmp_path / "own")[:2]), tmp_path / "results"
+
+
+def test_an_image_folder_is_watched_without_a_table(tmp_path):
+    folder = tmp_path / "own"
+    settings = write_data("image_folder", folder).settings | {"download": False, "unlabelled": None}
+    reading = user_files.of_images(settings)
+    trained = {"settings": {"dataset": settings, "training": {}}, "source": {"checksum": "0123456789"}}
+    output = tmp_path / f"{reading.place}.npz"
+    output.parent.mkdir()
+    np.savez(output, checksum=np.array("0123456789"))
+    (change,) = look(reading, tmp_path).changes
+    assert str(reading.record(tmp_path)) in change
+    with recorded(parameter(reading, tmp_path), output):
+        flip(folder / "0/0.png")
+    assert "4 images" in look(reading, tmp_path).changes[0]  # edited while it was read
+    with recorded(parameter(reading, tmp_path), output):
+        pass
+    assert DataChanges(tmp_path).of_run(trained) == ""
+    write_picture(folder / "1/5.png", 5)
+    (folder / "1/notes.txt").touch()
+    assert "5 images" in look(reading, tmp_path).changes[0]
+    assert "5 images" in DataChanges(tmp_path).of_run(trained)
+    (folder / "1/5.png").unlink()
+    assert look(reading, tmp_path).changes == []
+    (folder / "1/3.png").rename(folder / "0/3.png")  # now of another class
+    assert "4 images" in look(reading, tmp_path).changes[0]
 
 
 def test_a_file_that_was_added_or_is_gone_is_named(own):

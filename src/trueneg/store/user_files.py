@@ -129,17 +129,19 @@ def look(reading: Reading, results: Path) -> Look:
     with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
         listed = _listed(reading)
         files, images = _status(listed.files), _status(listed.images)
+        # Without the table that lists them, images are not compared; an image folder has no table.
+        is_present = bool(files or (images and not (record or {}).get("files")))
         if record is None:
-            missing = [f"{path} is missing, so changes cannot be detected"] if files else []
-            return Look(_digest([files, images]) if files else "", missing)
+            missing = [f"{path} is missing, so changes cannot be detected"] if is_present else []
+            return Look(_digest([files, images]) if is_present else "", missing)
         changes = _changed_settings(reading.settings, record["settings"])
-        if files and not changes:
+        if is_present and not changes:
             changes = _changed_files(files, record["files"])
             # If images are missing, do not compare: the reading job reports them.
             if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
                 folder = reading.settings["path"]  # not a subfolder or file: their names may identify patients
                 changes.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
-    return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
+    return Look(_digest([files, images]) if is_present and changes else record["stamp"], changes)
 
 
 def check_own_table(reading: Reading) -> None:
@@ -174,7 +176,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     found = _content(reading)  # before the block reads them, so that files edited during the job are detected afterwards
     yield
     content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": ""}
-    content |= found if found["files"] else _content(reading)  # the block may have downloaded them
+    content |= found if _has_files(found) else _content(reading)  # the block may have downloaded them
     if Path(output).suffix == ".npz":
         with np.load(output, allow_pickle=False) as archive:
             content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
@@ -237,7 +239,7 @@ class DataChanges:
         """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
         path = Reading(place, "", {}).record(self._results)
         record = read_json(path, USER_FILES) if path.is_file() else None
-        if record is None or not record["files"]:
+        if record is None or not _has_files(record):
             return "", []
         reading = Reading(place, record["kind"], record["settings"])
         return record["data"], look(reading, self._results).changes
@@ -279,6 +281,11 @@ def _content(reading: Reading) -> dict[str, Any]:
         # File names may identify patients, so only digests are stored.
         "images": {"stamp": _digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
     }
+
+
+def _has_files(record: Mapping[str, Any]) -> bool:
+    """Return whether a record is of any files or images."""
+    return bool(record["files"]) or record["images"]["stamp"] != _digest({})
 
 
 def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:

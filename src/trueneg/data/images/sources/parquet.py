@@ -1,6 +1,5 @@
 """Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a column ``label``."""
 
-import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -11,19 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueneg.data.decoding import UnreadableImageError, decode_images, open_image
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
+from trueneg.data.images.own_folder import own_folder
+from trueneg.data.images.pixels import read_pixels
 from trueneg.data.mistakes import COPY_AGAIN, readable
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
-GREY_MODES = {"1", "L", "LA", "La"}
-IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
 
 
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
@@ -40,10 +38,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
-    folder = required_path(path, "parquet", LAYOUT)
-    if download:
-        raise UserError("dataset.download is true, but source parquet reads your own files; remove dataset.download.")
-    return read_folder(folder, "parquet", resolution)
+    return read_folder(own_folder(path, "parquet", LAYOUT, download), "parquet", resolution)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -119,29 +114,8 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
-    images = _decoded(ParquetImages(columns, places), "RGB" if rows else None, resolution)
+    images = read_pixels(ParquetImages(columns, places), "RGB" if rows else None, resolution)
     return ImageSource(name, images, labels, np.arange(len(labels)) >= found["train"], class_names)
-
-
-def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) -> np.ndarray:
-    """Decode images of one size to uint8 of shape (n, C, H, W)."""
-    pixels: Any = None
-    done, contents = 0, images.read()
-    try:
-        while encoded := list(itertools.islice(contents, IMAGES_PER_BATCH)):
-            mode = mode or ("L" if open_image(encoded[0]).mode in GREY_MODES else "RGB")
-            for image in decode_images(encoded, mode, resolution):
-                if pixels is None:
-                    pixels = np.empty((len(images), *image.shape), np.uint8)
-                if image.shape != pixels.shape[1:]:
-                    found, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
-                    remedy = "Set dataset.resolution to resize all images to one size."
-                    raise UnreadableImageError(f"is {found} pixels; expected {expected} as in the first row", remedy)
-                pixels[done] = image
-                done += 1
-    except UnreadableImageError as error:
-        raise UserError(f"{images.name(done)}: {error}. {error.remedy}") from error
-    return pixels
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
