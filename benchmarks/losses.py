@@ -179,7 +179,7 @@ def table(title, make, seconds, batches=BATCHES):
 
 def plain_table(seconds):
     columns = {batch: medians(*beside_plain(batch), seconds) for batch in SMALL_BATCHES}
-    lines = ["## Two views beside a plain implementation of the same loss", ""]
+    lines = ["## Two views, against a plain implementation of the same loss", ""]
     lines += ["| | " + " | ".join(f"B = {batch:,}" for batch in SMALL_BATCHES) + " |", "|---|" + "---|" * len(SMALL_BATCHES)]
     for name in PLAIN:
         cells = [
@@ -215,10 +215,9 @@ def main():
     torch.manual_seed(0)
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightly", "open_clip_torch"))
     lines = [
-        "# The losses beside their peers",
+        "# The losses compared with their peers",
         "",
-        "Median of turns in one process, forward and backward, float32, with the ratio to the peer. Below 1 is faster.",
-        "Few turns fit at B = 4,096 (three at least), and what else runs on the machine shows most there.",
+        "Median time of forward and backward, float32, with the ratio to the peer (below 1 is faster), over at least three turns.",
         "",
         f"* Command: `python benchmarks/losses.py --threads {arguments.threads} --seconds {arguments.seconds:g}`",
         f"* Versions: Python {platform.python_version()}, {versions}",
