@@ -100,3 +100,4 @@ onstart:
 
 onsuccess:
     print(provenance.stale_message(RunStore("results/runs")), end="")
+    print(findings.report("results", STUDIES), end="")

@@ -14,7 +14,7 @@ from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
-from trueneg.report import catalogue
+from trueneg.report import catalogue, findings
 from trueneg.report.published import published_numbers
 from trueneg.store import provenance
 from trueneg.store.protocol import committed_protocol

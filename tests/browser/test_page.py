@@ -16,6 +16,7 @@ from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, ad
 from tests.report import synthetic
 from trueneg.report.drawing import save
 from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.findings import sentence
 from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.page import StudyPage, render_page, study_page
@@ -116,11 +117,12 @@ def test_the_colours_follow_the_scheme(visit):
     assert bright[1] < 100
 
 
-def test_the_overview_has_each_studys_answer_and_leads_to_its_parts(visit):
-    tab = visit()
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_overview_has_each_studys_answer_and_figure_and_leads_to_its_parts(visit, results, size):
+    tab = visit(viewport=size)
     card = tab.locator(".studies > li").first
-    assert "DCL-LM is better than CL" in card.inner_text()
-    assert card.get_by_role("rowheader", name="Oracle").is_visible()
+    assert sentence(Gathered(results / "phantom" / "artefacts")) in card.inner_text()
+    assert card.get_by_role("img").evaluate("image => image.decode().then(() => image.getBoundingClientRect().width > 300)")
     card.get_by_role("link", name="figures").click()
     assert tab.get_by_role("heading", name="By r").is_visible()
     assert tab.locator("section.view:visible").get_attribute("id") == "phantom"
@@ -211,9 +213,10 @@ def test_all_parts_are_reached_with_the_tab_key_and_focus_is_seen(visit):
     assert tab.get_by_role("heading", name="Two studies side by side").is_visible()
 
 
-def test_without_javascript_all_but_the_comparison_can_be_read(visit):
+def test_without_javascript_all_but_the_comparison_can_be_read(visit, results):
     tab = visit(java_script_enabled=False)
-    assert tab.get_by_text("DCL-LM is better than CL").first.is_visible()
+    assert tab.get_by_text(sentence(Gathered(results / "phantom" / "artefacts"))).is_visible()
+    assert tab.locator(".card img").first.is_visible()
     assert not tab.get_by_role("link", name="Compare").is_visible()
     tab.get_by_role("navigation").get_by_role("link", name="phantom").click()
     for words in ("Does it help?", "Paired differences at a glance", "By r", "Configuration"):

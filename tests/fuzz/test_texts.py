@@ -123,6 +123,7 @@ def page_of(folder, text):
         "study",
         text,
         question=text,
+        finding=text,
         answer=text,
         headroom=[text],
         warnings=[text],

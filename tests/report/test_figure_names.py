@@ -19,6 +19,7 @@ from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, accuracy_by_condition, by_label_fraction
 from trueneg.report.figures.class_groups import class_groups
+from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
 from trueneg.report.gathered import RESPLIT, Gathered
@@ -66,12 +67,13 @@ def written(dataset, folder):
     return rows, curves, coordinates
 
 
-def expected_of(dataset, rows, curves, coordinates):
+def expected_of(dataset, rows, curves, coordinates, folder=None):
     """What draws each figure that an image study can have."""
     bound, ratio = "share at bound", "same-class to positive ratio"
     gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", own_note="")
     gathered.read = lambda *files: coordinates
     found = {
+        "contrasts": lambda: contrasts(Gathered(folder)),
         "class_groups": partial(class_groups, gathered),
         "embedding": partial(embedding, gathered, []),
         "training_loss": partial(by_objective, gathered, "loss", "Loss (nats)"),
@@ -100,7 +102,7 @@ def shown(figure):
 
 @pytest.mark.parametrize("dataset", SWEPT)
 def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
-    expected, drawings = expected_of(dataset, *written(dataset, tmp_path)), catalogue.figures_by_name(study_of(dataset))
+    expected, drawings = expected_of(dataset, *written(dataset, tmp_path), tmp_path), catalogue.figures_by_name(study_of(dataset))
     found = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
     for name, figure in found.items():
         assert figure == shown(expected[name]())
@@ -118,6 +120,13 @@ def test_every_figure_and_table_that_a_shipped_study_lists_has_a_heading_of_its_
             for drawings in (catalogue.figures_by_name(study), catalogue.tables_by_name(study)):
                 assert len({(drawing.title, drawing.caption) for drawing in drawings.values()}) == len(drawings)
                 assert all(drawing.title and drawing.caption.endswith((".", "?")) for drawing in drawings.values())
+
+
+def test_every_shipped_study_with_figures_has_one_headline_figure():
+    for file in FILES:
+        for study in read_configuration([file]).studies.values():
+            drawings = catalogue.figures_by_name(study).values()
+            assert sum(drawing.headline for drawing in drawings) == bool(drawings)
 
 
 def test_listing_names_imports_no_plotting_or_training_library():

@@ -357,12 +357,12 @@ def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     drawn_of_plain = list(catalogue.figures_by_name(plain))
     tradeoff = ["tradeoff", "tradeoff_differences"]
     others = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
-    assert drawn_of_plain == [*tradeoff, "candidates", *others, *always]
+    assert drawn_of_plain == ["contrasts", *tradeoff, "candidates", *others, *always]
     assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *catalogue.RECO_FIGURES}
     assert set(tradeoff) <= set(catalogue.SSD_FIGURES)
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
-    assert list(catalogue.figures_by_name(least)) == ["candidates", "eta_by_class", *always]
+    assert list(catalogue.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
     assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {
         "published",
         "contrasts",

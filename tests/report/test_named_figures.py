@@ -91,6 +91,11 @@ def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):
             np.testing.assert_allclose(line.get_xdata(), MASKS[name][place])
 
 
-def test_studies_without_them_have_neither_figure():
-    names = catalogue.figures_by_name(synthetic_pairs.study())
-    assert not {"contrasts", "dose_response"} & set(names)
+def test_without_named_contrasts_the_forest_plot_has_every_difference(tmp_path):
+    synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(published=[]))
+    plain = Gathered(tmp_path / "artefacts")
+    plot = drawn(plain, "contrasts").axes[0]
+    shown = {tick.get_text().removesuffix(" − CL") for tick in plot.get_yticklabels()}
+    assert shown == plain.study.objectives.keys() - {"CL"}
+    assert plot.get_yticklabels()[0].get_text() == "DCL-LM − CL"  # the primary contrast
+    assert "dose_response" not in catalogue.figures_by_name(plain.study)

@@ -292,9 +292,9 @@ def test_every_data_set_has_its_own_headroom():
 @pytest.mark.parametrize(
     ("gains", "margin", "expected", "says"),
     [
-        ([0.02, 0.03, 0.025], None, "better", "dcl is better than cl: +2.5 points"),
-        ([-0.02, -0.03, -0.025], 0.01, "worse", "dcl is worse than cl: −2.5 points"),
-        ([0.002, 0.003, 0.0025], 0.01, "better by less than the margin", "margin of 1.0 points: +0.2 points"),
+        ([0.02, 0.03, 0.025], None, "better", "dcl gains 2.5 points"),
+        ([-0.02, -0.03, -0.025], 0.01, "worse", "dcl loses 2.5 points"),
+        ([0.002, 0.003, 0.0025], 0.01, "better by less than the margin", "margin of 1.0 points"),
         ([0.002, -0.003, 0.0], 0.01, "equivalent", "equivalent within 1.0 points"),
         ([0.03, -0.03, 0.0], 0.01, "undecided", "9.8 points would have been detected"),
         ([0.002, -0.003, 0.0], None, "undecided", "published difference is +2.0 points"),

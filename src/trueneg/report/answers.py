@@ -1,11 +1,11 @@
-"""Sentences for the headroom of a data set and for the answer to a study's question."""
+"""Sentences for the headroom of a data set, and for what a comparison found."""
 
 from typing import Any
 
 import pandas as pd
 
 from trueneg.report.labels import seed_count
-from trueneg.report.metrics import amount, evaluation_name, interval, metric_name, with_interval
+from trueneg.report.metrics import amount, ends, evaluation_name, higher_is_better, metric_name, with_interval, written
 from trueneg.stats.comparison import NOT_ABOVE_CHANCE
 from trueneg.stats.measurement import Measurement
 
@@ -35,7 +35,7 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None) 
 
 
 def answer(row: Any, treatment: str, baseline: str, published: float | None = None) -> str:
-    """State the answer to a study's question.
+    """State the answer to a study's question, with the seeds, the measurement and, if undecided, the power.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.primary_contrast`.
@@ -43,27 +43,62 @@ def answer(row: Any, treatment: str, baseline: str, published: float | None = No
         baseline: display name of the objective that it is compared with.
         published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
     """
-    metric, measured, seeds = row["metric"], Measurement.of(row), seed_count([row["seeds"]])
-    what = f"{metric_name(measured)}, {evaluation_name(measured)}; {row['dataset']}"
+    metric = row["metric"]
+    measured = f"Measured on {row['dataset']}, {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
+    sentences = [f"{finding(row, treatment, baseline)}.", measured]
+    if row["outcome"] == "undecided" and pd.notna(row["p"]):
+        detectable = amount(row["minimum detectable"], metric, difference=True)
+        power = f"A difference of {detectable} would have been detected with a power of 80 %"
+        if published is not None:
+            power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
+        sentences.append(f"{power}.")
+    return " ".join(sentences)
 
-    def size(difference: float) -> str:
-        return amount(abs(difference), metric, difference=True)
 
-    undecided = f"It is undecided whether {treatment} differs from {baseline}"
+def finding(row: Any, treatment: str, baseline: str) -> str:
+    """State what a comparison found as a clause: a gain, a loss, equivalence, or that it cannot tell.
+
+    Gains and losses, and their intervals, are positive in the direction that the outcome names, also where lower is better. Other
+    differences have their sign.
+
+    Args:
+        row, treatment, baseline: as for :func:`answer`.
+    """
+    metric, name, seeds = row["metric"], metric_name(Measurement.of(row)), seed_count([row["seeds"]])
+    cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
     if row["seeds"] < 2:
-        return f"{undecided}: they share {seeds}, but at least 2 are needed ({what})."
-    gain = amount(row["difference"], metric, signed=True, difference=True)
+        return f"{cannot_tell}: they share {seeds}, but at least 2 are needed"
+    difference = f"the difference in {name} is {amount(row['difference'], metric, signed=True, difference=True)}"
     if pd.isna(row["p"]):
-        return f"{undecided}: {gain} in each of {seeds}, without variation to judge it by ({what})."
-    numbers = f"{gain}, {LEVEL} paired interval {interval(row['low'], row['high'], metric)}, {seeds}"
+        return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
+    margin = "" if pd.isna(row["margin"]) else amount(row["margin"], metric, difference=True)
+    difference += f" ({LEVEL} interval {ends(row['low'], row['high'], metric)})"
+    difference += "" if higher_is_better(metric) else ", and lower is better"
     match row["outcome"].split(" ")[0]:
         case "equivalent":
-            return f"{treatment} and {baseline} are equivalent within {size(row['margin'])}: {numbers} ({what})."
+            return f"{treatment} and {baseline} are equivalent within {margin}: {difference}"
         case "undecided":
-            power = f"a difference of {size(row['minimum detectable'])} would have been detected with a power of 80 %"
-            if published is not None:
-                power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
-            return f"{undecided}: {numbers}; {power} ({what})."
+            return f"{cannot_tell}: {difference}"
         case ranked:
-            within = f", by less than the margin of {size(row['margin'])}" if row["outcome"] != ranked else ""
-            return f"{treatment} is {ranked} than {baseline}{within}: {numbers} ({what})."
+            verb, preposition = ("gains", "over") if ranked == "better" else ("loses", "against")
+            size = amount(abs(row["difference"]), metric, difference=True)
+            within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
+            low, high = sorted((abs(row["low"]), abs(row["high"])))
+            reach = ends(low, high, metric, signed=False)
+            return f"{treatment} {verb} {size} in {name} {preposition} {baseline}{within} ({LEVEL} interval {reach})"
+
+
+def knowing_the_labels(row: Any, metric: str) -> str:
+    """State what the oracle gains as a clause; empty without its interval.
+
+    Args:
+        row: row from :func:`trueneg.stats.comparison.headroom`.
+        metric: name of the measured metric.
+    """
+    if pd.isna(row["low"]):
+        return ""
+    if row["low"] <= 0 <= row["high"]:
+        reach = ends(row["low"], row["high"], metric)
+        return f"knowing the labels gives {written(row['difference'], metric, signed=True)} ({reach})"
+    gains = (row["difference"] > 0) == higher_is_better(metric)
+    return f"knowing the labels {'gains' if gains else 'loses'} {written(abs(row['difference']), metric)}"

@@ -32,6 +32,7 @@ class Drawing:
         caption: sentence that explains what to look for.
         files: input files relative to ``results/<study>/artefacts``; the figure or table is remade when their content changes.
         options: further keyword arguments of `make`.
+        headline: whether the page's overview shows this figure with the study's answer; if none does, it shows the first figure.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Drawing:
     caption: str
     files: tuple[str, ...] = ROWS
     options: Mapping[str, Any] = field(default_factory=dict)
+    headline: bool = False
 
     def made(self, gathered: Any) -> Any:
         """Draw the figure or table."""
@@ -83,9 +85,10 @@ def primary_dataset(study: Any) -> str:
     return study.primary.dataset or next(iter(runs.datasets(study)))
 
 
-def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "") -> Drawing:
+def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "", headline: bool = False) -> Drawing:
     """Declare a figure or table of a theory experiment; `experiment` defaults to the name of `make`."""
-    return Drawing(make.__name__, make, title, caption, ("study.yaml", f"simulation/{experiment or make.__name__}.parquet"))
+    files = ("study.yaml", f"simulation/{experiment or make.__name__}.parquet")
+    return Drawing(make.__name__, make, title, caption, files, headline=headline)
 
 
 class ExperimentFigures(list[Drawing]):
@@ -95,11 +98,13 @@ class ExperimentFigures(list[Drawing]):
         """Return the figures of a study."""
         return self if isinstance(study, TheoryStudy) else []
 
-    def add(self, title: str, caption: str, experiment: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def add(
+        self, title: str, caption: str, experiment: str = "", headline: bool = False
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the figure that the decorated function draws; see :func:`of_experiment`."""
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
-            self.append(of_experiment(make, title, caption, experiment))
+            self.append(of_experiment(make, title, caption, experiment, headline))
             return make
 
         return declare

@@ -58,6 +58,16 @@ def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
     return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
 
 
+def ends(low: float, high: float, metric: str, signed: bool = True) -> str:
+    """Format the ends of an interval for a sentence, without their unit.
+
+    Example:
+        >>> ends(-0.001, 0.025, "accuracy"), ends(0.003, 0.015, "accuracy", signed=False)
+        ('−0.1 to +2.5', '0.3 to 1.5')
+    """
+    return f"{written(low, metric, signed)} to {written(high, metric, signed)}"
+
+
 def minus(text: str) -> str:
     """Replace hyphens with minus signs."""
     return text.replace("-", "−")

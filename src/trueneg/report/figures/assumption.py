@@ -38,7 +38,8 @@ def drawings(study: Study) -> list[Drawing]:
     found = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
     title = "Class probability against likelihood, sentences that affirm a finding"
     caption = "Without denials and filler, which have both high likelihoods and high frequencies."
-    return [*found, Drawing("assumption_findings", make, title, caption, read, options | {"sentences": "findings only"})]
+    options = options | {"sentences": "findings only"}
+    return [*found, Drawing("assumption_findings", make, title, caption, read, options, headline=True)]
 
 
 def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:

@@ -1,7 +1,7 @@
 """The comparisons that a study names, as a forest plot of the primary measurement."""
 
 from trueneg.config.trained_study import OTHERS, PRIMARY, TrainedStudy
-from trueneg.report.declared import ROWS, Drawing
+from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count
@@ -16,19 +16,22 @@ ORDER = 5
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the figure of a trained study that names contrasts."""
-    if not isinstance(study, TrainedStudy) or not study.contrasts:
+    """Declare the figure of a trained study; if the study names only its primary contrast, it shows all differences."""
+    if not isinstance(study, TrainedStudy):
         return []
+    title = "The comparisons that the study names" if study.contrasts else f"Differences from {study.primary.baseline}"
     caption = "Differences in the primary measurement; where the bar crosses zero, the sign is not certain."
-    return [Drawing("contrasts", contrasts, "The comparisons that the study names", caption, ROWS)]
+    return [Drawing("contrasts", contrasts, title, caption, headline=True)]
 
 
 def contrasts(gathered: Gathered) -> Figure:
-    """Draw a row per named contrast, the primary one first, in the style of its family; a band marks the equivalence margin."""
+    """Draw a row per comparison, the primary one first, in the style of its family; a band marks the equivalence margin."""
     measured, named = gathered.primary, named_by(gathered)
     found = comparisons(comparison_of(gathered).rows, gathered.baseline, [measured], gathered.margins, named)
-    found = found[(found["family"] != OTHERS) & (found["dataset"] == gathered.dataset)]
-    found = found.assign(family=found["family"].fillna("interval only"))
+    found = found[found["dataset"] == gathered.dataset]
+    if gathered.study.contrasts:
+        found = found[found["family"] != OTHERS]
+    found = found.assign(family=found["family"].fillna("interval only").replace(OTHERS, "exploratory"))
     found = found.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
     found = found.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
     styles, size = line_styles(found["family"]), scale(measured.metric)
@@ -49,4 +52,4 @@ def contrasts(gathered: Gathered) -> Figure:
     band = [f"Band: ±{amount(margin, measured.metric, difference=True)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."
     notes = [about, *band, *gathered.protocol_notes, gathered.note]
-    return finish(figure, notes, f"Named contrasts with intervals, {what}: {'; '.join(texts)}.")
+    return finish(figure, notes, f"Differences with intervals, {what}: {'; '.join(texts)}.")

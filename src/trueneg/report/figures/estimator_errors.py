@@ -37,6 +37,7 @@ drawings = ExperimentFigures()
     "BCL's Fig. 5, with all three forms: in the paper's setting, but not everywhere, BCL's error is below DCL's, and DCL's is "
     "below that of the biased estimator.",
     "errors_by_parameter",
+    headline=True,
 )
 def mean_squared_errors(gathered: Gathered) -> Figure:
     """Plot the mean squared error of every estimator, one panel per varied parameter (BCL, Fig. 5)."""

@@ -40,10 +40,10 @@ def data_uri(content: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def webp(image: Image.Image) -> str:
+def webp(image: Image.Image, lossless: bool = False) -> str:
     """Encode an image as a compact WebP data URI."""
     stream = io.BytesIO()
-    image.save(stream, "WEBP", quality=85)
+    image.save(stream, "WEBP", quality=85, lossless=lossless)
     return data_uri(stream.getvalue(), "webp")
 
 

@@ -20,8 +20,7 @@ from trueneg.store import history
 
 HERE = Path(__file__).parent
 FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
-LARGEST_DRAWING = 400_000  # bytes; a larger SVG renders slowly, so its PNG is embedded instead
-THUMBNAIL = (720, 540)  # maximum width and height in pixels
+CARD = (960, 1200)  # maximum width and height of an image on the overview, in pixels
 DEGREES_AT_MOST = 200  # maximum degrees of freedom of the Student's t quantiles that a comparison uses
 
 
@@ -47,7 +46,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
-    entries = [{"study": study, "figures": [_figure(*figure, path.parent) for figure in study.figures]} for study in studies]
+    entries = [_entry(study, path.parent) for study in studies]
     known = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
     text = environment.get_template("page.html").render(
         studies=entries,
@@ -77,16 +76,25 @@ def _joined(pattern: str) -> markupsafe.Markup:
     return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
 
 
+def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
+    """Return a study with its figures, and the smaller image of its headline figure for the overview."""
+    figures = [_figure(*figure, folder) for figure in study.figures]
+    headline = None
+    if figures:
+        with Image.open(study.figures[study.headline][2]) as image:
+            image.thumbnail(CARD)
+            data, (width, height) = webp(image.convert("RGB")), image.size
+        headline = {"title": figures[study.headline]["title"], "data": data, "width": width, "height": height}
+    return {"study": study, "figures": figures, "headline": headline}
+
+
 def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]:
-    """Embed the SVG, which is sharp at any size, or the PNG if the SVG is too large; add a thumbnail for the overview."""
+    """Embed the SVG, which is sharp at any size, or the PNG's pixels if they are smaller."""
     with Image.open(png) as image:
         description = image.info.get("Description") or f"{title}. {caption}"
         width, height = image.size
-        image.thumbnail(THUMBNAIL)
-        thumbnail = webp(image.convert("RGB"))
-    drawing = png.with_suffix(".svg")
-    is_small = drawing.stat().st_size <= LARGEST_DRAWING
-    data = data_uri(drawing.read_bytes(), "svg+xml") if is_small else data_uri(png.read_bytes(), "png")
+        pixels = webp(image.convert("RGB"), lossless=True)
+    drawing = data_uri(png.with_suffix(".svg").read_bytes(), "svg+xml")
     link = Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix()
-    made = {"description": description, "data": data, "thumbnail": thumbnail, "width": width, "height": height}
+    made = {"description": description, "data": min(drawing, pixels, key=len), "width": width, "height": height}
     return {"title": title, "caption": caption, "link": link, **made}

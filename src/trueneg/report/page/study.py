@@ -16,13 +16,13 @@ from trueneg.legible import counted
 from trueneg.report import catalogue
 from trueneg.report.declared import PAIRED
 from trueneg.report.figures.assumption import rho_text
+from trueneg.report.findings import correlations, default_errors, sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import written
 from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat
-from trueneg.report.tables.assumption import summaries_of
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compared
 from trueneg.store import provenance, records
@@ -42,7 +42,8 @@ class StudyPage:
         name: study name from the configuration; also its anchor on the page (``index.html#name``) and its folder.
         title: heading.
         question: question that the study asks.
-        answer: one-sentence answer.
+        finding: answer in one plain sentence, shown on the overview.
+        answer: answer with all its numbers.
         headroom: one sentence per data set on its headroom for corrections of false negatives.
         protocol: sentences about the committed file that names the comparisons.
         warnings: caveats shown first, such as stale runs or too few seeds.
@@ -50,6 +51,7 @@ class StudyPage:
             headroom, few, small, stale, changed and restricted.
         figures: title, caption and PNG of each figure, in page order; the SVG and PDF are stored beside the PNG, and the
             description in the PNG becomes the alternative text.
+        headline: place in `figures` of the figure on the overview.
         tables: title, caption and content of each table, in page order.
         config: configuration of the study as YAML.
         provenance: provenance of the study's numbers.
@@ -62,12 +64,14 @@ class StudyPage:
     name: str
     title: str
     question: str = ""
+    finding: str = ""
     answer: str = ""
     headroom: Sequence[str] = ()
     protocol: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
     figures: Sequence[tuple[str, str, Path]] = ()
+    headline: int = 0
     tables: Sequence[tuple[str, str, Table]] = ()
     config: str = ""
     provenance: Provenance = field(default_factory=Provenance)
@@ -88,17 +92,19 @@ def study_page(folder: Path) -> StudyPage:
     drawn = catalogue.figures_by_name(study)
     # Paired differences come before the corresponding means.
     names = [name for one in drawn if not one.endswith(PAIRED) for name in (one + PAIRED, one) if name in drawn]
-    pictures = [(drawn[name], figures / f"{name}.png") for name in names]
+    pictures = [(drawn[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
     page = StudyPage(
         name=folder.parent.name,
         title=study.title,
         question=study.question,
+        finding=sentence(gathered),
         answer=_answer(gathered),
         headroom=[f"{one['dataset']}: {one['sentence']}" for one in comparison.get("headroom", ())],
         warnings=warnings,
         marks=marks,
         # The footnote is already part of the image.
-        figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures if png.is_file()],
+        figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures],
+        headline=next((place for place, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
         tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in catalogue.tables_by_name(study).values()],
         config=(folder / "study.yaml").read_text(),
         provenance=Provenance(runs, gathered.settings, folder),
@@ -168,27 +174,26 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
 
 
 def _answer(gathered: Gathered) -> str:
-    """Return the study's answer in one sentence; empty if the study asks no question."""
+    """Return the study's answer with its numbers; empty if the study asks no question."""
     if isinstance(gathered.study, TheoryStudy):
-        return _of_numbers(gathered.experiment("protocol_numbers"))
+        return _of_numbers(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
         return gathered.comparison["primary"]["answer"]
-    return _of_summary(gathered.read(*summaries_of(gathered.study))) if gathered.study.reports.classes_known else ""
+    return _of_correlations(gathered) if gathered.study.reports.classes_known else ""
 
 
-def _of_numbers(numbers: pd.DataFrame) -> str:
-    """Summarise the errors in a theory study's default setting and how many earlier numbers were reproduced."""
-    errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
-    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in errors.iterrows())
+def _of_numbers(gathered: Gathered) -> str:
+    """List the errors in a theory study's default setting and how many earlier numbers were reproduced."""
+    numbers = gathered.experiment("protocol_numbers")
+    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in default_errors(gathered).iterrows())
     return (
         f"Mean squared errors in the default setting: {listed}. The ranking depends on the numbers of positives and negatives "
         f"and on the assumed α. {numbers['agrees'].sum()} of {len(numbers)} earlier numbers were reproduced."
     )
 
 
-def _of_summary(summary: pd.DataFrame) -> str:
-    """Summarise Spearman's ρ of each scorer on sentences that affirm a finding, in the first corpus."""
-    chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
-    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in chosen.iterrows())
+def _of_correlations(gathered: Gathered) -> str:
+    """List Spearman's ρ of each scorer on sentences that affirm a finding, in the first corpus."""
+    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in correlations(gathered).iterrows())
     what = "Rank correlation between likelihood and class probability for sentences that affirm a finding"
     return f"{what}: {listed} (95 % intervals over classes)."
