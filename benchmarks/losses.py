@@ -217,7 +217,7 @@ def main():
     lines = [
         "# The losses compared with their peers",
         "",
-        "Median time of forward and backward, float32, with the ratio to the peer (below 1 is faster), over at least three turns.",
+        "Median time of forward and backward, float32, with the ratio to the peer (below 1 is faster), at least three turns.",
         "",
         f"* Command: `python benchmarks/losses.py --threads {arguments.threads} --seconds {arguments.seconds:g}`",
         f"* Versions: Python {platform.python_version()}, {versions}",
