@@ -80,7 +80,8 @@ def _of_errors(errors: pd.DataFrame) -> str:
 
 def _of_correlations(found: pd.DataFrame) -> str:
     """State the rank correlation of the first scorer, a language model, and the best of the others."""
-    first, others = found.iloc[0], found.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
+    first = found.iloc[0]
+    others = found.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
     relation = "rises with" if first["low"] > 0 else "falls with" if first["high"] < 0 else "has no clear relation to"
     clauses = [
         f"The likelihood under {first['scorer']} {relation} the class probability (rank correlation "
