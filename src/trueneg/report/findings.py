@@ -63,7 +63,7 @@ def _of_contrast(gathered: Gathered) -> str:
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     if primary.treatment != primary.oracle:
         headroom = gathered.headroom
-        of_dataset = headroom[headroom["dataset"] == gathered.dataset].iloc[0]
+        of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     return f"{'; '.join(filter(None, clauses))}."
 
