@@ -122,7 +122,7 @@ def test_the_overview_has_each_studys_answer_and_figure_and_leads_to_its_parts(v
     tab = visit(viewport=size)
     card = tab.locator(".studies > li").first
     assert sentence(Gathered(results / "phantom" / "artefacts")) in card.inner_text()
-    assert card.get_by_role("img").evaluate("image => image.decode().then(() => image.getBoundingClientRect().width > 300)")
+    assert card.get_by_role("img").evaluate("image => image.decode().then(() => image.getBoundingClientRect().width > 250)")
     card.get_by_role("link", name="figures").click()
     assert tab.get_by_role("heading", name="By r").is_visible()
     assert tab.locator("section.view:visible").get_attribute("id") == "phantom"
