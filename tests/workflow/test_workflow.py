@@ -12,6 +12,8 @@ import pytest
 
 from tests.projects import ROOT, Project, new_project, planned_jobs
 from tests.studies import tiny_study
+from trueneg.report.findings import sentence
+from trueneg.report.gathered import Gathered
 from trueneg.store.run_store import RunStore
 
 NEVER = {"source", "subsets", "train", "evaluate", "compare", "embedding"}
@@ -40,6 +42,12 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
     assert "Tiny" in page
     assert 'src="http' not in page
     assert finished_project.planned() == {}
+
+
+def test_a_finished_workflow_prints_what_each_study_found_and_where_to_look(project):
+    said = project.run()
+    assert sentence(Gathered(project.path / "results/tiny/artefacts")) in said
+    assert "results/index.html#tiny" in said
 
 
 def test_all_objectives_of_a_seed_see_the_same_images_and_start_from_the_same_weights(finished_project):

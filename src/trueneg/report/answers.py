@@ -44,7 +44,7 @@ def answer(row: Any, treatment: str, baseline: str, published: float | None = No
         published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
     """
     metric = row["metric"]
-    measured = f"Measured on {row['dataset']}, {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
+    measured = f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
     sentences = [f"{finding(row, treatment, baseline)}.", measured]
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
         detectable = amount(row["minimum detectable"], metric, difference=True)
@@ -64,7 +64,8 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
     Args:
         row, treatment, baseline: as for :func:`answer`.
     """
-    metric, name, seeds = row["metric"], metric_name(Measurement.of(row)), seed_count([row["seeds"]])
+    metric, seeds = row["metric"], seed_count([row["seeds"]])
+    name = f"{metric_name(Measurement.of(row))} on {row['dataset']}"
     cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
     if row["seeds"] < 2:
         return f"{cannot_tell}: they share {seeds}, but at least 2 are needed"

@@ -73,8 +73,8 @@ def _of_errors(errors: pd.DataFrame) -> str:
     by_error = errors.sort_values("value", kind="stable")[["estimator", "value"]].itertuples(index=False, name=None)
     (best, smallest), *_, (worst, largest) = by_error
     return (
-        f"In the default setting, the estimate of {best} is closest to the truth (mean squared error {smallest:.2g}), "
-        f"and that of {worst} is farthest ({largest:.2g})."
+        f"In the default setting, the estimator closest to the truth is {best}, with a mean squared error of {smallest:.2g}; "
+        f"the farthest is {worst}, with {largest:.2g}."
     )
 
 

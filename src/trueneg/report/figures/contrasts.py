@@ -4,7 +4,7 @@ from trueneg.config.trained_study import OTHERS, PRIMARY, TrainedStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count
+from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
 from trueneg.report.layouts import comparison_of
 from trueneg.report.metrics import amount, higher_is_better, scale, unit, with_interval
 from trueneg.report.plots import forest
@@ -42,7 +42,8 @@ def contrasts(gathered: Gathered) -> Figure:
     plot.axvline(0, color="0.1", linewidth=1)
     forest(plot, found, styles, "family", list(found["contrast"]), row="contrast", factor=size)
     side = "right" if higher_is_better(measured.metric) else "left"
-    plot.set_xlabel(f"Difference ({unit(measured.metric, difference=True)}); {side} of the line is better")
+    label = with_unit("Difference", unit(measured.metric, difference=True))
+    plot.set_xlabel(f"{label}; {side} of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     texts = []
     for row in records(found):

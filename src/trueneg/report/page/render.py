@@ -14,13 +14,14 @@ import scipy
 from PIL import Image
 
 from trueneg.io.files import write_text
-from trueneg.report.page.examples import data_uri, webp
+from trueneg.report.page.examples import webp
 from trueneg.report.page.study import StudyPage
 from trueneg.store import history
 
 HERE = Path(__file__).parent
 FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
-CARD = (960, 1200)  # maximum width and height of an image on the overview, in pixels
+CARD = (960, 960)  # maximum width and height of an image on the overview, in pixels
+COLOURS = 128  # of an embedded figure
 DEGREES_AT_MOST = 200  # maximum degrees of freedom of the Student's t quantiles that a comparison uses
 
 
@@ -39,7 +40,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         The path of the HTML file.
 
     Raises:
-        FileNotFoundError: if the PNG or SVG of a figure is missing.
+        FileNotFoundError: if the PNG of a figure is missing.
     """
     path = Path(path)
     loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
@@ -81,20 +82,24 @@ def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
     figures = [_figure(*figure, folder) for figure in study.figures]
     headline = None
     if figures:
-        with Image.open(study.figures[study.headline][2]) as image:
-            image.thumbnail(CARD)
-            data, (width, height) = webp(image.convert("RGB")), image.size
-        headline = {"title": figures[study.headline]["title"], "data": data, "width": width, "height": height}
+        title, _, png = study.figures[study.headline]
+        headline = {"title": title, **_embedded(png, CARD)}
     return {"study": study, "figures": figures, "headline": headline}
 
 
 def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]:
-    """Embed the SVG, which is sharp at any size, or the PNG's pixels if they are smaller."""
+    """Embed a figure, with its description and a link to its PDF."""
     with Image.open(png) as image:
         description = image.info.get("Description") or f"{title}. {caption}"
-        width, height = image.size
-        pixels = webp(image.convert("RGB"), lossless=True)
-    drawing = data_uri(png.with_suffix(".svg").read_bytes(), "svg+xml")
     link = Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix()
-    made = {"description": description, "data": min(drawing, pixels, key=len), "width": width, "height": height}
-    return {"title": title, "caption": caption, "link": link, **made}
+    return {"title": title, "caption": caption, "link": link, "description": description, **_embedded(png)}
+
+
+def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Return an image and its size, made smaller if it must fit `within`; with few colours it takes a third of its SVG."""
+    with Image.open(png) as image:
+        shown = image.convert("RGB")
+    if within is not None:
+        shown.thumbnail(within)
+    data = webp(shown.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB"), lossless=True)
+    return {"data": data, "width": shown.width, "height": shown.height}

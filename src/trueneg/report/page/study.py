@@ -49,7 +49,7 @@ class StudyPage:
         warnings: caveats shown first, such as stale runs or too few seeds.
         marks: short badges for the outcome and the caveats, as (kind, text); the kinds are better, worse, even, unsure,
             headroom, few, small, stale, changed and restricted.
-        figures: title, caption and PNG of each figure, in page order; the SVG and PDF are stored beside the PNG, and the
+        figures: title, caption and PNG of each figure, in page order; the PDF is stored beside the PNG, and the
             description in the PNG becomes the alternative text.
         headline: place in `figures` of the figure on the overview.
         tables: title, caption and content of each table, in page order.
