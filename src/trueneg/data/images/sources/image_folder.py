@@ -106,7 +106,7 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
             found.setdefault(name, []).extend(images)
     refuse(mistakes)
     if ignored:
-        logger.warning("%s: %s files that are no images were ignored, such as %s.", folder, f"{len(ignored):,}", ignored[0])
+        logger.warning("%s: ignored %s files that are not images, such as %s.", folder, f"{len(ignored):,}", ignored[0])
     return found
 
 
