@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
@@ -15,6 +17,7 @@ from trueneg.losses import (
     Debiased,
     Guided,
     HardNegative,
+    LearnedThresholds,
     Oracle,
     Quantile,
     Removed,
@@ -403,6 +406,149 @@ def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
     actual = build({"name": "cl", "targets": {"name": "half_uniform"}}, temperature=0.5)(z1, z2)
     torch.testing.assert_close(actual, two_views(z1, z2, 0.5, nobody, targets), rtol=1e-6, atol=1e-6)
     assert HalfUniform()(2, 6, 2, None, views=2)[1, 5].item() == pytest.approx(0.5 + 0.5 / 6)
+
+
+class TestSoftmaxTargets:
+    """Targets by a softmax of the guide's similarities equal loops over numbers."""
+
+    @PROPERTIES
+    @given(SEEDS, COUNTS, st.floats(0.05, 2), st.floats(0, 1), st.booleans())
+    def test_of_two_views_they_come_from_the_pairs_of_different_views(self, seed, count, temperature, share, by_view):
+        z1, z2 = views_of(seed, count)
+        guide = uniform(2 * count, (2 if by_view else 1) * count, seed=seed + 3)
+        targets = torch.zeros(count, count, dtype=torch.float64)
+        for i in range(count):
+            if by_view:
+                means = [(float(guide[i, count + j]) + float(guide[count + i, j])) / 2 for j in range(count)]
+            else:
+                means = [(float(guide[i, j]) + float(guide[count + i, j])) / 2 for j in range(count)]
+            weights = [math.exp(mean / temperature) for mean in means]
+            for j in range(count):
+                targets[i, j] = share * weights[j] / sum(weights) + (1 - share) * (i == j)
+        loss = build({"name": "cl", "targets": {"name": "softmax", "temperature": temperature, "share": share}}, temperature=0.5)
+        given_as = guide if by_view else (guide[:count], guide[count:])
+        assert_same(loss(z1, z2, negative_similarity=given_as), two_views(z1, z2, 0.5, nobody, targets), [z1, z2])
+
+    @PROPERTIES
+    @given(SEEDS, COUNTS, st.sampled_from(["text", "image", "both"]))
+    def test_of_pairs_each_direction_has_its_own(self, seed, count, directions):
+        similarity, guide = uniform(count, count, seed=seed).requires_grad_(), uniform(count, count, seed=seed + 1)
+        rows = [[math.exp(float(value) / 0.1) for value in row] for row in guide]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        text, image = (
+            torch.tensor([[v / sum(row) for v in row] for row in rows_], dtype=torch.float64) for rows_ in (rows, columns)
+        )
+        loss = build({"name": "cl", "targets": {"name": "softmax"}}, directions=directions)
+        sides = ["text", "image"] if directions == "both" else [directions]
+        expected = texts_and_images(similarity, 3.0, sides, lambda way, i, others: [False] * len(others), (text, image))
+        assert_same(loss(similarity, 3.0, negative_similarity=guide), expected, [similarity])
+
+    def test_odd_parameters_and_a_missing_similarity_are_refused(self):
+        for wrong in ({"temperature": 0}, {"temperature": math.nan}, {"share": 1.1}, {"share": -0.1}):
+            with pytest.raises(ValueError, match=f"targets.{next(iter(wrong))} is {next(iter(wrong.values()))}"):
+                build({"name": "cl", "targets": {"name": "softmax", **wrong}})
+        z1, z2 = views_of(1, 3)
+        for name in ("softmax", "wcl_one_head"):
+            with pytest.raises(ValueError, match=f"negative_similarity is missing; the targets {name}"):
+                build({"name": "cl", "targets": {"name": name}})(z1, z2)
+
+
+class TestComponents:
+    """Connected components of the graph of nearest neighbours, compared with SciPy's."""
+
+    @PROPERTIES
+    @given(SEEDS, st.integers(2, 24), st.booleans())
+    def test_those_of_one_view_supervise_the_other(self, seed, count, by_view):
+        z1, z2 = views_of(seed, count)
+        units = uniform(2, count, 3, seed=seed + 3)
+        embedded = torch.nn.functional.normalize(units if by_view else units[[0, 0]], dim=-1).flatten(0, 1)
+        guide = embedded @ embedded.T if by_view else embedded[:count] @ embedded[:count].T
+        losses = []
+        for view in (0, 1):
+            own = (embedded @ embedded.T)[(1 - view) * count :, (1 - view) * count :][:count, :count].numpy().copy()
+            np.fill_diagonal(own, -np.inf)
+            graph = np.zeros((count, count))
+            graph[np.arange(count), own.argmax(1)] = 1
+            _, member = connected_components(graph, directed=False)
+            targets = torch.zeros(count, count, dtype=torch.float64)
+            for i in range(count):
+                others = [j for j in range(count) if member[j] == member[i] and j != i]
+                targets[i, i] = 0.5
+                targets[i, others] = 0.5 / len(others)
+            # The loss of both views with these targets is not needed for the other view, so each contributes its own half.
+            losses.append(self.of_view(z1, z2, view, targets))
+        loss = build({"name": "cl", "targets": {"name": "wcl_one_head"}}, temperature=0.5)
+        assert_same(loss(z1, z2, negative_similarity=guide), sum(losses) / (2 * count), [z1, z2])
+
+    def of_view(self, z1, z2, view, targets):
+        views, count, total = (z1, z2), len(z1), 0
+        for i in range(count):
+            logits = {(w, j): book.cosine(views[view][i], views[w][j]) / 0.5 for w in (0, 1) for j in range(count)}
+            places = [(w, j) for w in (0, 1) for j in range(count) if j != i]
+            shares = [float(targets[i, j]) / 2 for _, j in places]
+            negatives = [logits[place] for place in places]
+            total = total + anchor_loss(logits[1 - view, i], negatives, [False] * len(places), float(targets[i, i]), shares)
+        return total
+
+    def test_the_loss_in_chunks_is_the_whole_one(self):
+        z1, z2 = views_of(1, 9)
+        guide = uniform(18, 18, seed=2)
+        rule = build({"name": "cl", "targets": {"name": "wcl_one_head"}}).target_rule
+        whole, part = (ContrastiveLoss(Uncorrected(), chunk_size=size, target_rule=rule) for size in (None, 4))
+        found = [loss(z1, z2, negative_similarity=guide) for loss in (whole, part)]
+        torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+    def test_pairs_are_refused(self):
+        loss = build({"name": "cl", "targets": {"name": "wcl_one_head"}}, directions="text")
+        with pytest.raises(ValueError, match="wcl_one_head: 1 views"):
+            loss(uniform(3, 3, seed=0), 1.0, negative_similarity=uniform(3, 3, seed=1))
+
+
+class TestLearnedThresholds:
+    """Compared with one scalar parameter per sample and PyTorch's Adam."""
+
+    def test_they_equal_adam_on_single_numbers(self):
+        samples, count = 7, 4
+        thresholds = LearnedThresholds(samples, share=0.2, learning_rate=0.05).double()
+        numbers = [torch.nn.Parameter(torch.ones((), dtype=torch.float64)) for _ in range(samples)]
+        adams = [torch.optim.Adam([number], lr=0.05, betas=(0.9, 0.98), eps=1e-8) for number in numbers]
+        draws = draws_of(0)
+        for step in range(60):
+            chosen = torch.randperm(samples, generator=draws)[:count]
+            similarity = uniform(2 * count, 2 * count, seed=step)
+            learned = thresholds.update(chosen, similarity)
+            for place, sample in enumerate(chosen.tolist()):
+                above = [
+                    similarity[place + view * count, column].item() > numbers[sample].item()
+                    for view in (0, 1)
+                    for column in range(2 * count)
+                    if column % count != place
+                ]
+                numbers[sample].grad = torch.tensor(0.2 - sum(above) / len(above), dtype=torch.float64)
+                adams[sample].step()
+                numbers[sample].data.clamp_(-1, 1)
+                assert learned[place].item() == pytest.approx(numbers[sample].item(), abs=1e-12)
+        assert thresholds.values.tolist() == pytest.approx([number.item() for number in numbers], abs=1e-12)
+
+    def test_they_approach_the_quantile(self):
+        similarity = uniform(1, 1000, seed=3)
+        thresholds = LearnedThresholds(1000, share=0.1, learning_rate=0.01)
+        for _ in range(400):
+            thresholds.update(torch.arange(1000), similarity.expand(1000, -1))
+        assert thresholds.values.mean().item() == pytest.approx(similarity.quantile(0.9).item(), abs=0.03)
+
+    def test_guided_removal_leaves_out_what_exceeds_them(self):
+        z1, z2 = views_of(1, 5)
+        thresholds = uniform(5, seed=2)
+        views = torch.nn.functional.normalize(torch.cat([z1, z2]), dim=-1).detach()
+        actual = ContrastiveLoss(Guided(), 0.5)(z1, z2, negative_similarity=views @ views.T, positive_similarity=thresholds)
+        expected = two_views(z1, z2, 0.5, lambda _, i, others: [u.item() * 0.5 > float(thresholds[i]) for *_, u in others])
+        assert_same(actual, expected, [z1, z2])
+
+    @pytest.mark.parametrize("wrong", [{"samples": 0}, {"share": 1}, {"share": -0.1}, {"learning_rate": 0}])
+    def test_odd_arguments_are_refused(self, wrong):
+        with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
+            LearnedThresholds(**{"samples": 3, **wrong})
 
 
 class TestControlsOfTheOracle:

@@ -16,7 +16,7 @@ from trueneg.config import runs
 from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.losses import Oracle, RelaxedContrastiveLoss, Uncorrected
+from trueneg.losses import Guided, LearnedThresholds, Oracle, RelaxedContrastiveLoss, Uncorrected
 from trueneg.losses.registry import ESTIMATORS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
@@ -206,8 +206,14 @@ def test_ids_are_those_of_earlier_releases():
 
 def test_every_objective_names_the_module_that_implements_it():
     known = ESTIMATORS | {"reco": RelaxedContrastiveLoss, "oc": RelaxedContrastiveLoss}
-    known |= {"clip": Uncorrected, "biovil": Uncorrected, "same_sentence": Oracle}  # of image–text training only
+    known |= {
+        "clip": Uncorrected,
+        "biovil": Uncorrected,
+        "same_sentence": Oracle,
+        "glofnd": Guided,
+    }  # of image–text training only
     for study in identity.STUDIES.values():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
-                assert (() if name in NOT_TRAINED else (known[name].__module__,)) == model.modules({}), name
+                own = () if name in NOT_TRAINED else (known[name].__module__,)
+                assert (own if name != "glofnd" else (*own, LearnedThresholds.__module__)) == model.modules({}), name

@@ -1,5 +1,8 @@
 """Guides rate the samples of a batch; runs with a guide resume bit for bit, and their masks are compared with the truth."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +20,7 @@ from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
 from trueneg.store.identity import identity
 from trueneg.store.run_files import run_checksums
-from trueneg.training.guides import rate_features, rate_pairs, rate_views, read_features
+from trueneg.training.guides import rate_features, rate_labels, rate_pairs, rate_views, read_features
 from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
@@ -29,6 +32,10 @@ OBJECTIVES = {
     "guided": {"name": "guided", "margin": 0.0, "strategy": "absolute", "guide": EMA},
     "attraction": {"name": "cl", "targets": FNC, "guide": {**OWN, "support_views": 2}},
     "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": {**EMA, "support_views": 1}},
+    "learned thresholds": {"name": "glofnd", "share": 0.05, "threshold_rate": 0.05, "start": 0.2},
+    "components": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": OWN},
+    "momentum": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 0.4}, "guide": EMA},
+    "labels": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 1.0}, "guide": {"name": "labels"}},
     "half uniform": {"name": "cl", "targets": {"name": "half_uniform"}, "decoupled": True},
     "control": {"name": "oracle", "rescaled": False, "precision": 0.5, "recall": 0.5, "shuffled": True},
 }
@@ -90,6 +97,21 @@ def test_a_killed_run_goes_on_from_any_update_with_the_same_weights_and_rows(sou
     for key, value in whole.weights().items():
         assert torch.equal(value, resumed.weights()[key]), key
     assert without_times(rows) == without_times(expected)
+
+
+def test_nothing_is_learned_or_removed_before_the_thresholds_start(source):
+    training = started(source, settings=with_objective(OBJECTIVES["learned thresholds"] | {"start": 0.5, "share": 0.5}, epochs=2))
+    row = training.train_epoch()
+    assert training.thresholds.values.eq(1).all()
+    assert np.isnan(row["mask precision common"])  # nothing was marked
+    training.train_epoch()
+    assert training.thresholds.updates.sum() == training.updates_per_epoch * training.batch_size
+
+
+def test_classes_rate_images_as_alike_if_they_are_equal():
+    rated = rate_labels(torch.tensor([2, -1, 2, -2]))
+    assert rated.negative_similarity.tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+    assert rated.positive_similarity.tolist() == [1, 1, 1, 1]
 
 
 def test_the_average_follows_the_network(source):
@@ -309,8 +331,9 @@ class TestPairs:
             {"name": "remove", "by": "guide", "threshold": 0.2, "top_k": 3, "guide": {"name": "self"}},
             {"name": "cl", "targets": {"name": "fnc", "threshold": 0.2, "top_k": 3}, "guide": {"name": "self"}},
             {"name": "oracle", "shuffled": True},
+            {"name": "glofnd", "share": 0.1, "threshold_rate": 0.8, "start": 0.0},
         ],
-        ids=["ema", "elimination", "attraction", "control"],
+        ids=["ema", "elimination", "attraction", "control", "learned thresholds"],
     )
     def test_a_run_goes_on_from_its_state_and_measures_its_mask(self, texture_pairs, objective):
         whole, killed, resumed = (self.started(texture_pairs, **objective) for _ in range(3))
@@ -333,6 +356,63 @@ class TestPairs:
         (scores,) = training._similarities(training.model, texts, pooled, regions)
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.parametrize("guide", [{"name": "words"}, {"name": "labels"}, {"name": "ema", "momentum": 0.5}])
+    def test_a_run_with_soft_targets_goes_on_from_its_state(self, texture_pairs, guide):
+        targets = {"name": "softmax", "temperature": 0.1, "share": 0.4}
+        whole, killed, resumed = (self.started(texture_pairs, name="cl", targets=targets, guide=guide) for _ in range(3))
+        whole.train_epoch()
+        train_one_update(killed)
+        resumed.load_state(*killed.state())
+        resumed.train_epoch()
+        for key, value in whole.weights().items():
+            assert torch.equal(value, resumed.weights()[key]), key
+
+    def test_labels_are_rated_by_the_cosine_of_what_is_positive(self, texture_pairs):
+        training = self.started(texture_pairs, name="guided", guide={"name": "labels"})
+        pairs, chunks = next(training.batches(1))
+        rated = training._rated(pairs, chunks)
+        labels = training.data.labels[pairs.images].nan_to_num(0).eq(1).double().numpy()
+        norms = np.linalg.norm(labels, axis=1)
+        expected = labels @ labels.T / np.maximum(norms[:, None] * norms, 1e-9)
+        np.fill_diagonal(expected, 1)
+        np.testing.assert_allclose(rated.negative_similarity.numpy(), expected, atol=1e-6)
+        assert rated.positive_similarity.tolist() == [1] * len(labels)
+
+    def test_words_are_rated_by_tf_idf(self, texture_pairs):
+        training = self.started(texture_pairs, name="guided", guide={"name": "words"})
+        pairs, chunks = next(training.batches(1))
+        rated = training._rated(pairs, chunks)
+        words = [re.findall(r"\w\w+", text.lower()) for text in training.data.texts]
+        idf = {w: math.log((1 + len(words)) / (1 + sum(w in text for text in words))) + 1 for text in words for w in text}
+
+        def vector(number):
+            text = words[number]
+            return {word: text.count(word) * idf[word] for word in text}
+
+        numbers = training.data.text_of[pairs.sentences].tolist()
+        for row, i in enumerate(numbers):
+            for column, j in enumerate(numbers):
+                one, other = vector(i), vector(j)
+                product = sum(value * other.get(word, 0) for word, value in one.items())
+                norm = math.sqrt(sum(v * v for v in one.values()) * sum(v * v for v in other.values()))
+                assert rated.negative_similarity[row, column].item() == pytest.approx(product / norm, abs=1e-5)
+
+    def test_labels_of_a_source_without_any_are_reported(self):
+        source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())
+        with pytest.raises(UserError, match="guide is labels, but source textures has no labels"):
+            self.started((source, split_pairs(source, 0)), name="guided", guide={"name": "labels"})
+
+    @pytest.mark.parametrize("directions", ["text", "image", "both"])
+    def test_thresholds_are_learned_for_each_image_and_direction(self, texture_pairs, directions):
+        objective = {"name": "glofnd", "directions": directions, "share": 0.1, "threshold_rate": 0.05, "start": 0.0}
+        training = self.started(texture_pairs, **objective)
+        pairs, chunks = next(training.batches(1))
+        training.backward(pairs, chunks)
+        count = len(training.data.images)
+        learned = [number for number, value in enumerate(training.thresholds.values.tolist()) if value != 1]
+        offsets = [0, count] if directions == "both" else [0]
+        assert learned == sorted(offset + image for offset in offsets for image in pairs.images.tolist())
 
     @pytest.mark.parametrize("keys", [("images",), ("sentences",), ("images", "sentences")])
     def test_features_are_those_of_the_batchs_images_and_sentences(self, texture_pairs, tmp_path, keys):

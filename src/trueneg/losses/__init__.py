@@ -17,6 +17,7 @@ from trueneg.losses.estimators import (
     Reweighted,
     Uncorrected,
 )
+from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 from trueneg.losses.terms import ContrastiveTerms
 
@@ -29,6 +30,7 @@ __all__ = [
     "Estimator",
     "Guided",
     "HardNegative",
+    "LearnedThresholds",
     "LogitScale",
     "NegativeMass",
     "OpenClipLoss",

@@ -27,8 +27,8 @@ def build(
 
     Args:
         objective: mapping with the objective's ``name`` and its parameters. Beside an estimator's own, it can hold
-            ``decoupled`` (bool) and ``targets``: a mapping with a ``name`` (``onehot``, ``half_uniform``, ``fnc``) and the
-            parameters of its rule in :mod:`trueneg.losses.targets`.
+            ``decoupled`` (bool) and ``targets``: a mapping with a ``name`` (``onehot``, ``half_uniform``, ``fnc``, ``softmax``,
+            ``wcl_one_head``) and the parameters of its rule in :mod:`trueneg.losses.targets`.
         temperature: t of a :class:`ContrastiveLoss`.
         directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or ``"both"`` for two
             modalities (:class:`CrossModalLoss`, which takes the logit scale at each call).

@@ -107,7 +107,8 @@ class ContrastiveLoss(nn.Module):
                 processes, one column for each sample of all processes: (B, G), taken as symmetric, a pair, or (2B, 2G).
             positive_similarity: (B,) or (2B,) known similarity of each anchor and its positive, for estimators that need it.
             targets: (B, B), or (B, G) with several processes: rows that sum to 1. T_ii belongs to the positive; T_ij is
-                divided equally between the two views of sample j. They get no gradient. None: all belongs to the positive.
+                divided equally between the two views of sample j. With 2B rows, each view of an anchor has its own. They get
+                no gradient. None: all belongs to the positive.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.

@@ -1,7 +1,8 @@
 """Soft targets: how much of an anchor's attraction goes to other samples than its own positive.
 
 A rule is called with the numbers of samples here (B) and of all columns' samples (S), the rank of this process, the known
-similarity (A, S) or (A, V·S), the number of views V and the device; it returns targets (B, S) whose rows sum to 1.
+similarity (A, S) or (A, V·S), the number of views V and the device; it returns targets (B, S), or (A, S) if the views of a
+sample have different ones, whose rows sum to 1.
 """
 
 import math
@@ -69,10 +70,7 @@ class Attracted:
     def __call__(
         self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
     ) -> Tensor:
-        if similarity is None:
-            raise ValueError("negative_similarity is missing; the targets fnc need it.")
-        known = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
-        nearest = known.view(views, count, -1, samples).amax((0, 2))
+        nearest = _by_view("fnc", similarity, views, count, samples).amax((0, 2))
         own = torch.arange(rank * count, (rank + 1) * count, device=nearest.device)[:, None]
         nearest = nearest.scatter(1, own, -math.inf)
         found = nearest > self.threshold
@@ -84,4 +82,100 @@ class Attracted:
         return weight.scatter(1, own, 1.0) / (1 + weight.sum(1, keepdim=True))
 
 
-RULES: dict[str, Callable[..., Any]] = {"onehot": lambda: None, "half_uniform": HalfUniform, "fnc": Attracted}
+@dataclass
+class Softmax:
+    r"""A softmax of the known similarities, mixed with the positive.
+
+    .. math:: T_{ij} = \lambda \frac{e^{s_{ij} / \tau}}{\sum_k e^{s_{ik} / \tau}} + (1 - \lambda)\, [i = j]
+
+    With similarities by a moving average of the networks and λ = 0.4, momentum distillation of ALBEF (Li et al., 2021, where τ is
+    the temperature of the loss); by a frozen text encoder and λ = 1, X-CLR (Sobal et al., 2024); by labels and λ = 1, after
+    MedCLIP (Wang et al., 2022, with the cosine of label vectors in place of their product). Of two views, s is the mean over
+    the pairs of different views. The similarity of an anchor's own sample is read, too.
+
+    Args:
+        temperature: τ > 0.
+        share: λ ∈ [0, 1].
+
+    Raises:
+        ValueError: if an argument is out of range; in a call, without a known similarity.
+
+    Example:
+        >>> similarity = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        >>> Softmax(temperature=0.1, share=0.5)(3, 3, 0, similarity, views=1).mul(100).round().tolist()
+        [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
+    """
+
+    temperature: float = 0.1
+    share: float = 1.0
+
+    def __post_init__(self):
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ValueError(f"targets.temperature is {self.temperature}; expected a positive number.")
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"targets.share is {self.share}; expected a number from 0 to 1.")
+
+    def __call__(
+        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
+    ) -> Tensor:
+        blocks = _by_view("softmax", similarity, views, count, samples)
+        order = [*range(views)]
+        mean = blocks.mean((0, 2)) if blocks.shape[2] == 1 else blocks[order, :, order[::-1]].mean(0)
+        targets = self.share * torch.softmax(mean / self.temperature, dim=1)
+        targets.diagonal(rank * count).add_(1 - self.share)
+        return targets
+
+
+@dataclass
+class Components:
+    r"""Half for the positive, half uniform over the anchor's component of the graph of nearest neighbours in the other view.
+
+    .. math:: T_{ij} = \tfrac12 [i = j] + \tfrac12 \frac{[j \in C_i \setminus \{i\}]}{|C_i| - 1}
+
+    Every sample is joined to its nearest neighbour in the same view; C is a connected component, and those of one view supervise
+    the other. After WCL (Zheng et al., 2021), which adds to NT-Xent, in a second projection head, a supervised contrastive loss
+    whose columns are the anchor's own view; here one head has both, and all columns share one denominator.
+
+    Raises:
+        ValueError: in a call, without a known similarity, or unless there are two views and this process has all samples.
+
+    Example:
+        >>> similarity = torch.tensor([[1.0, 0.9, 0.1, 0.2], [0.9, 1.0, 0.2, 0.1], [0.1, 0.2, 1.0, 0.8], [0.2, 0.1, 0.8, 1.0]])
+        >>> Components()(4, 4, 0, similarity.repeat(2, 2), views=2)[0].tolist()
+        [0.5, 0.5, 0.0, 0.0]
+    """
+
+    def __call__(
+        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
+    ) -> Tensor:
+        if views != 2 or count != samples:
+            raise ValueError(f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2 and all samples.")
+        blocks = _by_view("wcl_one_head", similarity, views, count, samples)
+        one = torch.eye(count, dtype=blocks.dtype, device=blocks.device)
+        targets = []
+        for view in (1, 0):  # the components of view 2 are the targets of view 1, and vice versa
+            own = blocks[view, :, view % blocks.shape[2]].masked_fill(one.bool(), -math.inf)
+            joined = one.scatter(1, own.argmax(1, keepdim=True), 1)
+            joined = joined.maximum(joined.mT)
+            for _ in range(math.ceil(math.log2(count))):  # each squaring doubles the length of the paths
+                joined = (joined @ joined).clamp(max=1)
+            others = joined - one
+            targets.append(one / 2 + others / (2 * others.sum(1, keepdim=True)))
+        return torch.cat(targets)
+
+
+def _by_view(name: str, similarity: Tensor | None, views: int, count: int, samples: int) -> Tensor:
+    """Return the known similarity in double or single precision as (V, B, 1 or V, S)."""
+    if similarity is None:
+        raise ValueError(f"negative_similarity is missing; the targets {name} need it.")
+    known = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
+    return known.view(views, count, -1, samples)
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "onehot": lambda: None,
+    "half_uniform": HalfUniform,
+    "fnc": Attracted,
+    "softmax": Softmax,
+    "wcl_one_head": Components,
+}

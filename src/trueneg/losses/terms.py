@@ -29,7 +29,7 @@ class ContrastiveTerms(NamedTuple):
             are −∞ hold any value. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
         similarity: (A, K) known similarity that the estimator or the targets come from, one tensor per direction; empty if there
             is none or the loss is in chunks.
-        targets: (B, G + H) soft targets, one tensor per direction; empty without them.
+        targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty without them.
     """
 
     loss: Tensor
@@ -52,7 +52,7 @@ class Known(NamedTuple):
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
         exclude: (A, K) bool, columns that are no negatives; they attract nevertheless if they have a target.
-        targets: (B, G + H), see :func:`checked_targets`.
+        targets: (B, G + H), or (A, G + H) if the views of a sample have different ones; see :func:`checked_targets`.
     """
 
     class_probability: float | Tensor | None = None
@@ -123,7 +123,10 @@ def contrastive_terms(
         everyones = torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten()))
     elif estimator.needs_labels:
         checked_shape("same_class", known.same_class, (count, samples + further))
-    targets = None if known.targets is None else checked_targets(known.targets, (count, samples + further)).to(positive.dtype)
+    targets, each_view = known.targets, False
+    if targets is not None:
+        each_view = len(targets) == size
+        targets = checked_targets(targets, (size if each_view else count, samples + further)).to(positive.dtype)
     whole = chunk_size is None or chunk_size >= size
     details: dict[str, Tensor | None] = {}
 
@@ -138,7 +141,7 @@ def contrastive_terms(
         first = positive if positive.dim() == 1 else positive[:, 0]
         attracted = first
         if targets is not None:
-            chosen = targets[sample]
+            chosen = targets[row if each_view else sample]
             others = (by_column(chosen) / views).scatter(1, own, 0)
             own_share = chosen.gather(1, rank * count + sample[:, None])[:, 0]
             attracted = own_share * first + torch.linalg.vecdot(others, logits.masked_fill(others == 0, 0))

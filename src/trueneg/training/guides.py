@@ -1,10 +1,12 @@
 """Guides: what tells the losses how similar the samples of a batch are, without gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -52,6 +54,28 @@ def rate_features(features: Tensor) -> Rated:
     """Rate samples by the cosine of their (B, D) features; the two views of a sample have the same ones, so their cosine is 1."""
     units = functional.normalize(features, dim=-1)
     return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))  # rounding can make a cosine exceed 1
+
+
+def rate_labels(labels: Tensor) -> Rated:
+    """Rate samples by (B,) classes: 1 if they are equal. With (B, K) labels, rate by the cosine of which labels are positive."""
+    if labels.dim() == 1:
+        same = (labels[:, None] == labels).float()
+        return Rated(same, same.new_ones(len(labels)))
+    rated = rate_features((labels == 1).float())
+    rated.negative_similarity.fill_diagonal_(1)  # also without positive labels
+    return rated
+
+
+class WordOverlap:
+    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is ignored."""
+
+    def __init__(self, texts: Sequence[str]):
+        self._vectors = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """Return the cosines (B, B) of texts, given their (B,) numbers; all on the CPU."""
+        rows = self._vectors[numbers.numpy()]
+        return torch.from_numpy((rows @ rows.T).toarray()).clamp(max=1).fill_diagonal_(1)
 
 
 def rate_pairs(scores: Tensor) -> Rated:

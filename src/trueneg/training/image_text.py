@@ -12,10 +12,12 @@ from torch.nn import functional
 from trueneg.compute.precision import autocast
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
+from trueneg.errors import UserError
+from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.training.cached_gradients import backward_in_chunks
-from trueneg.training.guides import UNRATED, Rated, moving_average, rate_pairs, read_features
+from trueneg.training.guides import UNRATED, Rated, WordOverlap, moving_average, rate_labels, rate_pairs, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
@@ -77,6 +79,15 @@ class ImageText(Training):
         if self.guide is not None and self.guide["name"] == "features":
             rows = {"images": len(source.images), "sentences": len(source.sentences)}
             self.features = self.data.of_training(read_features(self.guide["path"], rows, source.name))
+        elif self.guide is not None and self.guide["name"] == "words":
+            self.words = WordOverlap(self.data.texts)
+        elif self.guide is not None and self.guide["name"] == "labels" and not self.data.labels.shape[1]:
+            raise UserError(
+                f"objective.guide is labels, but source {source.name} has no labels of its images; use another guide."
+            )
+        if objective["name"] == "glofnd":
+            self.directions = DIRECTIONS[objective["directions"]]
+            self._with_thresholds(objective, len(self.directions) * len(self.data.images))
         self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], alike)
         self.each_part = similarity["combined"] == "losses"
         # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
@@ -125,6 +136,10 @@ class ImageText(Training):
         """Return the similarities of a guide other than the networks themselves."""
         if self.guide is None or self.guide["name"] == "self":
             return UNRATED
+        if self.guide["name"] == "labels":
+            return rate_labels(self.data.labels[pairs.images])
+        if self.guide["name"] == "words":
+            return rate_pairs(self.words(self.data.text_of[pairs.sentences].cpu()).to(self.device))
         if self.average is None:
             numbers = {"images": pairs.images, "sentences": pairs.sentences}
             units = {key: functional.normalize(own[numbers[key]], dim=-1) for key, own in self.features.items()}
@@ -169,6 +184,8 @@ class ImageText(Training):
         scores = torch.stack(parts).mean(0)
         if self.guide is not None and self.guide["name"] == "self":
             rated = rate_pairs(scores)
+        elif self.thresholds is not None:
+            rated = self._above_thresholds(scores.detach(), pairs)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
             whole = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
@@ -177,6 +194,14 @@ class ImageText(Training):
         used = parts if self.each_part else [scores]
         several = [self.objective.of_similarities(part, scale, pairs, rated) for part in used]
         return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
+
+    def _above_thresholds(self, scores: Tensor, pairs: Pairs) -> Rated:
+        """Rate the pairs by their own similarities, with the thresholds of their images in each direction as the positives'."""
+        thresholds = [
+            self._thresholds_of(pairs.images + number * len(self.data.images), scores if direction == "text" else scores.mT)
+            for number, direction in enumerate(self.directions)
+        ]
+        return Rated(scores, torch.cat(thresholds))
 
     def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:
         """Add the gradients of the masked-word loss chunk by chunk, and return its contribution to the total loss."""

@@ -14,6 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
+from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
 from trueneg.randomness import generator_of, seed_for
 from trueneg.training.schedules import learning_rate_factor
 
@@ -47,6 +48,7 @@ class Training(ABC):
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
         average: exponential moving average of the network, if a guide needs one.
+        thresholds: thresholds of the samples, if the objective learns them; after the fraction ``threshold_start`` of the run.
         epoch: number of finished epochs.
         update: number of updates done in the unfinished epoch.
         seconds: duration of these updates.
@@ -65,6 +67,8 @@ class Training(ABC):
     monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`
     remedy: str
     average: AveragedModel | None = None
+    thresholds: LearnedThresholds | None = None
+    threshold_start: float
 
     def __init__(
         self, settings: Settings, seed: int, source: Any, subset: Any, device: torch.device, processes: Processes = ALONE
@@ -162,26 +166,41 @@ class Training(ABC):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
-        average = {} if self.average is None else {"average": self.average.state_dict()}
+        learned = {"average": self.average, "thresholds": self.thresholds}
         tensors = named_tensors(
             network=self.network.state_dict(),
             optimizer=moments_of(self.optimizer),
             monitors=self.monitors.state_dict(),
-            **average,
+            **{name: module.state_dict() for name, module in learned.items() if module is not None},
         )
         values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`state` of a run created with the same arguments."""
-        network, moments, monitors, average = by_part(tensors, "network", "optimizer", "monitors", "average")
+        names = "network", "optimizer", "monitors", "average", "thresholds"
+        network, moments, monitors, average, thresholds = by_part(tensors, *names)
         self.network.load_state_dict(network)
         if self.average is not None:
             self.average.load_state_dict(average)
+        if self.thresholds is not None:
+            self.thresholds.load_state_dict(thresholds)
         self.monitors.load_state_dict(monitors)
         load_moments(self.optimizer, moments, values["learning_rate"])
         for name in self.STATE:
             setattr(self, name, values[name])
+
+    def _with_thresholds(self, objective: dict[str, Any], samples: int) -> None:
+        """Turn GloFND's settings into those of guided removal, whose positives' similarities are learned thresholds."""
+        share, rate, self.threshold_start = (objective.pop(key) for key in ("share", "threshold_rate", "start"))
+        self.thresholds = LearnedThresholds(samples, share, rate).to(self.device)
+        objective["name"] = "guided"
+
+    def _thresholds_of(self, samples: Tensor, similarity: Tensor) -> Tensor:
+        """Return the thresholds (B,) of a batch's samples after learning from its similarities; infinite before they start."""
+        if self.thresholds is None or self.epoch * self.updates_per_epoch + self.update < self.threshold_start * self.updates:
+            return similarity.new_full((len(samples),), math.inf)
+        return self.thresholds.update(samples, similarity)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a generator for one purpose in this epoch."""

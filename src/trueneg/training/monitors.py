@@ -17,7 +17,7 @@ RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them wou
 
 def marks_negatives(objective: Mapping[str, Any]) -> bool:
     """Return whether an objective marks single negatives as false, so that its mask can be compared with the truth."""
-    return objective["name"] in MARKING or (objective.get("targets") or {}).get("name") == "fnc"
+    return objective["name"] in MARKING or (objective.get("targets") or {}).get("name") in ("fnc", "wcl_one_head")
 
 
 class Agreement(NamedTuple):

@@ -19,7 +19,7 @@ from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
-from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_views, read_features
+from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_labels, rate_views, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.loop import Settings, Training
 from trueneg.training.monitors import ViewMonitors, marks_negatives
@@ -46,6 +46,8 @@ class SimCLR(Training):
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
+        if objective["name"] == "glofnd":
+            self._with_thresholds(objective, len(self.images))
         temperature = objective.pop("temperature", None) or training["temperature"]
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self._class_probability(objective, labels, subset)
@@ -101,9 +103,14 @@ class SimCLR(Training):
 
     @torch.no_grad()
     def _rated(self, chosen: Tensor, own: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
-        """Return the guide's similarities of the batch."""
+        """Return the guide's similarities of the batch, or its own ones and the thresholds that are learned for them."""
+        if self.thresholds is not None:
+            rated = rate_views(torch.cat([first, second]), len(chosen), by_sample=False)
+            return rated._replace(positive_similarity=self._thresholds_of(chosen, rated.negative_similarity))
         if self.guide is None:
             return UNRATED
+        if self.guide["name"] == "labels":
+            return rate_labels(self.labels[chosen])
         if self.guide["name"] == "features":
             return rate_features(self.features[chosen])
         embedded, missing, network = [first, second], drawn[2:], self.network

@@ -104,6 +104,20 @@ class Attracted(Settings):
     top_k: Count | None = Field(10, description="largest number of samples found per anchor; null: no limit")
 
 
+class Softmax(Settings):
+    """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or features, X-CLR."""
+
+    name: Literal["softmax"]
+    temperature: Positive = Field(0.1, description="temperature of the softmax")
+    share: Probability = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
+
+
+class Components(Settings):
+    """Half uniform over connected components of the graph of nearest neighbours in the other view; after WCL, with one head."""
+
+    name: Literal["wcl_one_head"]
+
+
 class ViewGuide(Settings):
     """What guides by embeddings of views share."""
 
@@ -132,6 +146,18 @@ class FileGuide(Settings):
     )
 
 
+class LabelGuide(Settings):
+    """The labels: whether two images have the same class or, with several labels, the cosine of what is positive in them."""
+
+    name: Literal["labels"]
+
+
+class WordGuide(Settings):
+    """The words of the sentences: the cosine of tf-idf vectors, with frequencies in the training sentences."""
+
+    name: Literal["words"]
+
+
 class OwnPairGuide(Settings):
     """The similarities of the networks that are trained, without gradient."""
 
@@ -145,8 +171,8 @@ class AveragePairGuide(Settings):
     momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
 
 
-TARGETS = Annotated[HalfUniform | Attracted, Discriminator("name")] | None
-GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), or features (from a file)"
+TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
+GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
 
 
 # Modules that count only for runs whose objective sets the key.
@@ -157,7 +183,6 @@ class Steered(Objective):
     """Settings of every objective with an estimator: what attracts, and what is in the denominator."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
-    targets: TARGETS = Field(None, description="half_uniform or fnc; null: all attraction goes to the positive")
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -167,15 +192,17 @@ class Steered(Objective):
 
     @model_validator(mode="after")
     def _targets_have_a_guide(self):
-        finds = isinstance(self.targets, Attracted)
+        finds = self.targets is not None and not isinstance(self.targets, HalfUniform)
         if finds and self.guide is None:
-            raise ValueError(".guide is missing; targets.name fnc needs one")
+            raise ValueError(f".guide is missing; targets.name {self.targets.name} needs one")
+        if self.guide is not None and self.name == "glofnd":
+            raise ValueError(".guide is not used by glofnd, which compares the networks' own similarities; remove it")
         own_loss = getattr(self, "switched_off_by", None) is not None or "positives" in values_of(getattr(self, "mode", None))
         if own_loss and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
         if self.guide is not None and not (finds or isinstance(self, (Guided, KnownSimilarity))):
-            raise ValueError(".guide is not used by this objective; remove it, or set targets.name to fnc")
-        finds_by_sample = self.name == "remove" or (finds and self.name != "guided")
+            raise ValueError(".guide is not used by this objective; remove it, or set targets")
+        finds_by_sample = self.name == "remove" or (isinstance(self.targets, Attracted) and self.name != "guided")
         if getattr(self.guide, "support_views", 0) and not finds_by_sample:
             raise ValueError(".guide.support_views is used by remove and by targets.name fnc only; remove it")
         return self
@@ -205,7 +232,12 @@ class TwoViews(Steered):
     }
 
     temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
-    guide: Annotated[OwnGuide | AverageGuide | FileGuide, Discriminator("name")] | None = Field(None, description=GUIDE)
+    targets: Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None = Field(
+        None, description=f"{TARGETS}, wcl_one_head"
+    )
+    guide: Annotated[OwnGuide | AverageGuide | LabelGuide | FileGuide, Discriminator("name")] | None = Field(
+        None, description=GUIDE
+    )
 
 
 class Pairs(Objective):
@@ -227,7 +259,10 @@ class Directed(Pairs, Steered):
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
     )
-    guide: Annotated[OwnPairGuide | AveragePairGuide | FileGuide, Discriminator("name")] | None = Field(None, description=GUIDE)
+    targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(None, description=TARGETS)
+    guide: Annotated[OwnPairGuide | AveragePairGuide | LabelGuide | WordGuide | FileGuide, Discriminator("name")] | None = Field(
+        None, description=f"{GUIDE}, words"
+    )
 
 
 class KnownSimilarity(Directed):

@@ -1,0 +1,68 @@
+"""Thresholds learned for each training sample, for guided removal."""
+
+import torch
+from torch import Tensor, nn
+
+BETAS, EPSILON = (0.9, 0.98), 1e-8  # of Adam, as in the authors' code
+
+
+class LearnedThresholds(nn.Module):
+    r"""One threshold per training sample: the (1 − α)-quantile of its similarities, by stochastic gradient descent (GloFND).
+
+    .. math:: \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
+
+    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the batch that exceed the threshold;
+    each threshold starts at 1, has its own Adam state, which is corrected by the number of its own updates, and stays in [−1, 1].
+    Removing what exceeds the thresholds is :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
+
+    Args:
+        samples: number of training samples.
+        share: α ∈ [0, 1), the share of negatives taken for false.
+        learning_rate: of Adam.
+
+    Raises:
+        ValueError: if a number is out of range.
+
+    Example:
+        >>> from trueneg.losses import ContrastiveLoss, Guided
+        >>> thresholds = LearnedThresholds(samples=100)
+        >>> z1, z2 = torch.nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
+        >>> similarity = torch.cat([z1, z2]) @ torch.cat([z1, z2]).T
+        >>> learned = thresholds.update(torch.arange(8), similarity)
+        >>> loss = ContrastiveLoss(Guided())(z1, z2, negative_similarity=similarity, positive_similarity=learned)
+    """
+
+    def __init__(self, samples: int, share: float = 0.01, learning_rate: float = 0.05):
+        super().__init__()
+        if samples < 1 or not 0 <= share < 1 or not learning_rate > 0:
+            given = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
+            raise ValueError(f"{given}; expected at least 1, a number from 0 to below 1, and a positive number.")
+        self.share, self.learning_rate = share, learning_rate
+        self.values = nn.Buffer(torch.ones(samples))
+        self.first, self.second, self.updates = (nn.Buffer(torch.zeros(samples)) for _ in range(3))
+
+    @torch.no_grad()
+    def update(self, samples: Tensor, similarity: Tensor) -> Tensor:
+        """Learn from the similarities of a batch.
+
+        Args:
+            samples: (B,) numbers of the batch's samples, all different.
+            similarity: (V·B, W·B) similarities of V views of the samples to W views of them, ordered by view.
+
+        Returns:
+            The thresholds (B,) after the update.
+        """
+        count = len(samples)
+        views, others = (size // count for size in similarity.shape)
+        before = self.values[samples]
+        own = torch.eye(count, dtype=torch.bool, device=similarity.device).repeat(views, others)
+        above = ((similarity > before.repeat(views)[:, None]) & ~own).sum(1, dtype=before.dtype) / (others * (count - 1))
+        gradient = self.share - above.view(views, count).mean(0)
+        updates = self.updates[samples] + 1
+        first = BETAS[0] * self.first[samples] + (1 - BETAS[0]) * gradient
+        second = BETAS[1] * self.second[samples] + (1 - BETAS[1]) * gradient.square()
+        step = first / (1 - BETAS[0] ** updates) / ((second / (1 - BETAS[1] ** updates)).sqrt() + EPSILON)
+        values = (before - self.learning_rate * step).clamp(-1, 1)
+        for state, new in ((self.values, values), (self.first, first), (self.second, second), (self.updates, updates)):
+            state[samples] = new
+        return values

@@ -1,0 +1,22 @@
+"""Removal above thresholds that are learned for each sample."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.base import Objective
+from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
+
+
+class LearnedThreshold(Objective):
+    """Removes negatives above a threshold learned for each training sample, in each direction of pairs (GloFND)."""
+
+    MODULES: ClassVar[tuple[str, ...]] = ("trueneg.losses.estimators.guided", "trueneg.losses.estimators.learned_thresholds")
+
+    name: Literal["glofnd"]
+    share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
+    threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
+    start: Fraction = Field(0.35, description="fraction of the run after which thresholds are learned and used")
+
+
+TWO_VIEWS = PAIRS = LearnedThreshold
