@@ -357,7 +357,7 @@ class TestPairs:
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
 
-    @pytest.mark.parametrize("guide", [{"name": "words"}, {"name": "labels"}, {"name": "ema", "momentum": 0.5}])
+    @pytest.mark.parametrize("guide", [{"name": "words", "permuted": True}, {"name": "labels"}, {"name": "ema", "momentum": 0.5}])
     def test_a_run_with_soft_targets_goes_on_from_its_state(self, texture_pairs, guide):
         targets = {"name": "softmax", "temperature": 0.1, "share": 0.4}
         whole, killed, resumed = (self.started(texture_pairs, name="cl", targets=targets, guide=guide) for _ in range(3))
@@ -380,7 +380,7 @@ class TestPairs:
         assert rated.positive_similarity.tolist() == [1] * len(labels)
 
     def test_words_are_rated_by_tf_idf(self, texture_pairs):
-        training = self.started(texture_pairs, name="guided", guide={"name": "words"})
+        training = self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": False})
         pairs, chunks = next(training.batches(1))
         rated = training._rated(pairs, chunks)
         words = [re.findall(r"\w\w+", text.lower()) for text in training.data.texts]
@@ -397,6 +397,17 @@ class TestPairs:
                 product = sum(value * other.get(word, 0) for word, value in one.items())
                 norm = math.sqrt(sum(v * v for v in one.values()) * sum(v * v for v in other.values()))
                 assert rated.negative_similarity[row, column].item() == pytest.approx(product / norm, abs=1e-5)
+
+    def test_permuted_words_are_those_of_other_sentences(self, texture_pairs):
+        own, permuted = (
+            self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": permuted})
+            for permuted in (False, True)
+        )
+        every = torch.arange(len(own.data.texts))
+        assert not torch.equal(own.words(every), permuted.words(every))
+        torch.testing.assert_close(
+            own.words(every).sum(), permuted.words(every).sum()
+        )  # the same overlaps, between other sentences
 
     def test_labels_of_a_source_without_any_are_reported(self):
         source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())

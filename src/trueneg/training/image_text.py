@@ -80,7 +80,9 @@ class ImageText(Training):
             rows = {"images": len(source.images), "sentences": len(source.sentences)}
             self.features = self.data.of_training(read_features(self.guide["path"], rows, source.name))
         elif self.guide is not None and self.guide["name"] == "words":
-            self.words = WordOverlap(self.data.texts)
+            drawn = torch.randperm(len(self.data.texts), generator=self.generator("permuted words")).tolist()
+            texts = [self.data.texts[number] for number in drawn] if self.guide["permuted"] else self.data.texts
+            self.words = WordOverlap(texts)
         elif self.guide is not None and self.guide["name"] == "labels" and not self.data.labels.shape[1]:
             raise UserError(
                 f"objective.guide is labels, but source {source.name} has no labels of its images; use another guide."

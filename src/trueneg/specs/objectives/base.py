@@ -156,6 +156,7 @@ class WordGuide(Settings):
     """The words of the sentences: the cosine of tf-idf vectors, with frequencies in the training sentences."""
 
     name: Literal["words"]
+    permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
 
 
 class OwnPairGuide(Settings):
