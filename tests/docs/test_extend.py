@@ -71,12 +71,76 @@ spread = {one: task.splits(study) for one, task in tasks.measured_by(study).item
 assert spread == {measured: ("validation", "test")}
 """
 
+FIGURE_TEST = """
+from types import SimpleNamespace
+
+import numpy as np
+
+from trueneg.report.figures.every_seed import every_seed
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import to_table
+
+KNN = Measurement("knn", "accuracy", "all")
+VALUES = {"CL": [0.5, 0.6, 0.7], "DCL": [0.55, 0.65, 0.75]}
+
+
+def test_each_dot_is_at_its_measured_value():
+    constant = {"study": "s", "dataset": "d", "condition": "{}", "variant": "{}", "split": "test", **KNN._asdict()}
+    rows = to_table(
+        {**constant, "objective": name, "seed": seed, "run": f"{name}-{seed}", "value": value}
+        for name, values in VALUES.items()
+        for seed, value in enumerate(values)
+    )
+    plot = every_seed(SimpleNamespace(rows=rows, primary=KNN, dataset="d", note="")).axes[0]
+    for dots, values in zip(plot.collections, VALUES.values(), strict=True):
+        np.testing.assert_allclose(dots.get_offsets()[:, 1], [100 * value for value in values])
+"""
+
 FIGURE = """
 from tests.studies import tiny_study
 from trueneg.config.image_study import ImageStudy
 from trueneg.report import catalogue
 
 assert "every_seed" in catalogue.figures_by_name(ImageStudy.model_validate(tiny_study()))
+"""
+
+SOURCE_TEST = r"""
+import pytest
+from PIL import Image
+
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.registry import prepare_pairs, write_captions
+from trueneg.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, colour, captions in (("a", "red", "A red square.\nA square.\n"), ("b", "blue", "A blue square.\n")):
+        Image.new("RGB", (20, 20), colour).save(tmp_path / f"{name}.png")
+        (tmp_path / f"{name}.txt").write_text(captions)
+    return tmp_path
+
+
+def prepare(folder):
+    settings = {"source": "caption_files", "path": folder, "images": None, "resolution": 8}
+    sentences = folder / "sentences.parquet"
+    write_captions(settings, sentences=sentences, unique=folder / "unique.parquet", cache=folder / "split")
+    prepare_pairs(settings, {"sentences": sentences}, folder / "pairs.npz", cache=folder / "cache", threads=1)
+    return read_pairs(folder / "pairs.npz")
+
+
+def test_an_image_has_the_captions_of_its_text_file(folder):
+    pairs = prepare(folder)
+    assert pairs.reports.tolist() == ["a.png", "b.png"]
+    assert pairs.images[:, :, 0, 0].tolist() == [[255, 0, 0], [0, 0, 255]]
+    captions = pairs.sentences.groupby("report")["sentence"].agg(list)
+    assert captions["a.png"] == ["A red square.", "A square."]
+
+
+def test_an_image_without_a_caption_is_named(folder):
+    (folder / "b.txt").write_text("\n")
+    with pytest.raises(UserError, match=r"b\.txt: has no caption"):
+        prepare(folder)
 """
 
 SOURCE = """
@@ -96,6 +160,12 @@ def project(tmp_path):
 def fingerprints(project):
     """Of training and evaluation, by kind of study and objective."""
     return json.loads(run_in(project, [sys.executable, "-c", FINGERPRINTS]))
+
+
+def write(project, name, text):
+    path = project.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def titles(section):
@@ -151,6 +221,7 @@ def test_the_figure_is_found_and_draws_what_was_measured(project):
     for name in ("__init__.py", "projects.py", "studies.py"):
         (project.path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
     write_files(PAGE, project, "A figure")
+    write(project, "tests/report/test_every_seed.py", FIGURE_TEST)
     said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_every_seed.py"])
     assert "1 passed" in said
     run_in(project, [sys.executable, "-c", FIGURE])
@@ -159,6 +230,7 @@ def test_the_figure_is_found_and_draws_what_was_measured(project):
 @pytest.mark.long
 def test_the_source_of_pairs_is_known_to_library_configuration_and_check(project):
     write_files(PAGE, project, "A source of pairs")
+    write(project, "tests/data/test_caption_files.py", SOURCE_TEST)
     assert "2 passed" in run_in(
         project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/data/test_caption_files.py"]
     )
