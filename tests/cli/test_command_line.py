@@ -122,8 +122,14 @@ def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
     results = finished_project.path / "results"
     assert main(["runs", "--results", str(results), "--json", "-"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert {(run["objective"], run["seed"]) for run in listed} == {(o, s) for o in ("CL", "DCL-true", "Oracle") for s in (0, 1)}
-    assert all(0 <= run["tiny: knn accuracy"] <= 1 for run in listed)
+    assert [(run["study"], run["objective"], run["seed"]) for run in listed] == [
+        ("tiny", objective, seed) for objective in ("CL", "DCL-true", "Oracle") for seed in (0, 1)
+    ]
+    assert all(0 <= run["tiny: test knn accuracy"] <= 1 for run in listed)
+    assert main(["runs", "tiny", "--results", str(results), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == listed
+    assert main(["runs", "other", "--results", str(results)]) == 0
+    assert "There are no runs of other" in capsys.readouterr().out
 
 
 def why(project, result):
