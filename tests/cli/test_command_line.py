@@ -86,7 +86,7 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     assert code == 0
     # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare classes' 24.
     assert "training 36 of 48 images" in captured.out
-    assert "CL: parquet: 0 of 2 runs finished" in captured.out
+    assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
     assert "6 runs to train: about" in captured.out
     assert "a measurement of a few updates" in captured.out
 
@@ -122,8 +122,14 @@ def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
     results = finished_project.path / "results"
     assert main(["runs", "--results", str(results), "--json", "-"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert {(run["objective"], run["seed"]) for run in listed} == {(o, s) for o in ("CL", "DCL-true", "Oracle") for s in (0, 1)}
-    assert all(0 <= run["tiny: knn accuracy"] <= 1 for run in listed)
+    assert [(run["study"], run["objective"], run["seed"]) for run in listed] == [
+        ("tiny", objective, seed) for objective in ("CL", "DCL-true", "Oracle") for seed in (0, 1)
+    ]
+    assert all(0 <= run["tiny: test knn accuracy"] <= 1 for run in listed)
+    assert main(["runs", "tiny", "--results", str(results), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == listed
+    assert main(["runs", "other", "--results", str(results)]) == 0
+    assert "There are no runs of other" in capsys.readouterr().out
 
 
 def why(project, result):

@@ -12,6 +12,7 @@ from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum
+from trueneg.specs.sources import data_name
 from trueneg.store.identity import run_id
 from trueneg.store.run_store import RunStore, read_manifest
 
@@ -206,3 +207,10 @@ def test_the_next_owner_removes_partial_files_of_a_killed_process(tmp_path):
             (folder / name).write_text("half")
     with store.owned("abc") as folder:
         assert {path.name for path in folder.iterdir()} == {RunStore.LOCK, "checkpoint.safetensors"}
+
+
+def test_own_images_are_named_after_their_folder():
+    own = {"source": "image_folder", "path": "data/flowers", "test": 0.25}
+    assert list(runs.datasets(study_of(dataset=own))) == ["flowers"]
+    for path in (".", "..", "/"):
+        assert data_name("parquet", path) == "parquet"

@@ -231,7 +231,8 @@ def test_a_folder_that_may_not_be_read_is_reported(tmp_path, monkeypatch):
 
 def test_a_study_without_test_images_states_what_it_holds_out(tmp_path):
     write_classes(tmp_path / "own", images=8)
-    settings = {"path": "own", "fraction": 1.0, "rare_classes": [], "images_per_class": None, "validation": 0.2, "test": None}
+    settings = {"source": "image_folder", "path": "own", "fraction": 1.0, "rare_classes": []}
+    settings |= {"images_per_class": None, "validation": 0.2, "test": None}
     source = load(tmp_path / "own")
     with pytest.raises(UserError, match=r"own has no folder test, .*set dataset.test"):
         drawing_settings(source, settings)

@@ -145,6 +145,7 @@ def test_settings_that_do_not_fit_the_source_are_reported(arguments, message):
 def test_a_primary_measurement_of_an_unknown_class_is_refused_before_anything_is_trained(tmp_path):
     write_source(source_of(10), tmp_path / "source.npz")
     settings = {
+        "source": "animals",
         "fraction": 0.5,
         "rare_classes": ["ant"],
         "images_per_class": None,

@@ -12,6 +12,7 @@ from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
+from trueneg.report.catalogue import figures_by_name
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.layouts import Comparison, Layout
 from trueneg.report.metrics import evaluation_name, group_name
@@ -77,11 +78,13 @@ def test_cells_hold_mean_and_paired_difference():
     assert difference.runs.split() == own + baseline
 
 
-@pytest.mark.parametrize(("rare", "pools"), [([5, 6], {"imbalanced", "all"}), ([], {"all"})])
-def test_balanced_data_have_one_line_for_labels_that_are_the_same(rare, pools):
-    study = tiny_study(dataset={"source": "digits", "rare_classes": rare, "test": 0.25})
-    layout = accuracy(load_configuration({"tiny": study}, "test").studies["tiny"])
-    assert {one.labels for measured in layout.groups.values() for one in measured} == pools
+@pytest.mark.parametrize(("fraction", "pools"), [(0.5, {"imbalanced", "all"}), (1, {"all"})])
+def test_balanced_data_have_one_line_and_one_figure_for_labels_that_are_the_same(fraction, pools):
+    dataset = {"source": "digits", "rare_classes": [5, 6], "fraction": fraction, "test": 0.25}
+    study = load_configuration({"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test").studies["tiny"]
+    assert {one.labels for measured in accuracy(study).groups.values() for one in measured} == pools
+    figures = {f"probe_by_label_fraction_{pool}_labels{end}" for pool in pools for end in ("", "_differences")}
+    assert {name for name in figures_by_name(study) if "label_fraction" in name} == figures
 
 
 def test_p_values_are_adjusted_over_the_objectives_of_one_column():

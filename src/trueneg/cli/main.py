@@ -41,7 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
     checks.set_defaults(command=_check)
-    runs = commands.add_parser("runs", help="list all runs with their settings, metrics and state")
+    runs = commands.add_parser("runs", help="list runs with their settings, metrics and state")
+    runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
     runs.add_argument("--csv", metavar="FILE", help="write CSV to a file instead ('-': standard output)")
     runs.set_defaults(command=_runs)
@@ -77,7 +78,7 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def _runs(given: argparse.Namespace) -> None:
-    table = history.run_table(given.results)
+    table = history.run_table(given.results, given.study)
     if given.sort is not None:
         if given.sort not in table.columns:
             raise UserError(f"--sort is {given.sort!r}; expected one of the columns: {', '.join(table.columns)}.")
@@ -87,7 +88,7 @@ def _runs(given: argparse.Namespace) -> None:
     elif given.json is not None:
         _write(table.to_json(orient="records", indent=2), given.json)
     elif table.empty:
-        print(f"There are no runs under {given.results}.")
+        print(f"There are no runs{' of ' * bool(given.study)}{', '.join(given.study)} under {given.results}.")
     else:
         print(legible(table.to_string(index=False, na_rep="")))
 

@@ -16,6 +16,7 @@ from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
+from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
@@ -146,7 +147,8 @@ def conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], TrainedSt
     chosen = {field: values for field, values in swept(study.training).items() if field in study.conditions}
     sweeps = {"dataset": swept(study.dataset), "training": chosen}
     found = _resolved({"dataset": study.dataset, "training": study.training}, sweeps)
-    return {label or study.dataset.source: (values, study.model_copy(update=sections)) for label, values, sections in found}
+    name = data_name(study.dataset.source, getattr(study.dataset, "path", None))
+    return {label or name: (values, study.model_copy(update=sections)) for label, values, sections in found}
 
 
 def datasets(study: TrainedStudy) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Declarations of figures and tables: name, heading, input files, and the function that makes them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,8 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.drawing import in_style
-from trueneg.specs.settings import Study
+from trueneg.specs.settings import Study, values_of
+from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
 
 # Files in results/<study>/artefacts that figures and tables of trained studies read.
@@ -113,3 +114,8 @@ class ExperimentFigures(list[Drawing]):
 def full_probe(study: ImageStudy, pool: str) -> Measurement:
     """Return the measurement of the linear probe at the largest label fraction of a pool."""
     return Measurement("linear probe", "accuracy", pool, max(study.evaluation.linear_probe.label_fractions))
+
+
+def distinct_pools(study: ImageStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
+    """Return the label pools that differ: without imbalance, the imbalanced subset has all training images."""
+    return ["all"] if "all" in pools and set(values_of(study.dataset.fraction)) == {1} else pools

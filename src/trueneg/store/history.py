@@ -1,5 +1,6 @@
 """The table of all runs."""
 
+from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from trueneg.store.rows import load_rows, reported
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
+ORDER = ("study", "source", "dataset", "objective", "seed")
 
-def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
-    """List all runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
+
+def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = True) -> pd.DataFrame:
+    """List the runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
     The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
     version), ``owned by`` the training process, or ``begun``. Unfinished runs show their last recorded epoch and training time.
@@ -23,25 +26,39 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
 
     Args:
         results: the results folder.
-        studies: names of the studies whose primary metrics are shown; None: all.
+        studies: names of the studies whose runs to list; unfinished runs are listed only without names. Empty: all runs.
+        measured: whether to show the primary metrics.
     """
-    if studies is None:
-        studies = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
+    compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
     store, data, rows = RunStore(results / "runs"), DataChanges(results), []
-    metrics, stale_rows = _evaluated(results, studies)
+    metrics, stale_rows = _evaluated(results, [name for name in compared if measured and name in (studies or compared)])
+    known = _studies_of_runs(results)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) in RunStore.TRAINED:
             record = store.record(folder.name, records.RUN)
+            names = sorted(known.get(folder.name, {record["study"]}))
+            if studies and not {*names} & {*studies}:
+                continue
             code = "stale rows" if folder.name in stale_rows else "finished"
             code = "stale" if provenance.trained_by_other_code(record) else code
-            rows.append(_finished(record, data.state(record, store.marked(folder.name, code)), metrics))
-        elif (folder / RunStore.LOCK).exists():
+            rows.append(_finished(record, names, data.state(record, store.marked(folder.name, code)), metrics))
+        elif not studies and (folder / RunStore.LOCK).exists():
             rows.append(_unfinished(store, folder.name))
     if not rows:
         return pd.DataFrame(columns=["run", "state"])
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
-    return table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
+    table = table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
+    return table.sort_values([name for name in ORDER if name in table], ignore_index=True)
+
+
+def _studies_of_runs(results: Path) -> dict[str, set[str]]:
+    """Return the studies that use each run, by its id; a run's record names only the study that trained it."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for path in results.glob("*/manifests/*/*/*.json"):
+        for run in records.read_json(path, records.MANIFEST)["runs"]:
+            found[run["id"]].add(path.relative_to(results).parts[0])
+    return found
 
 
 def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
@@ -56,7 +73,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
-        metrics[f"{name}: {primary.task} {primary.metric}"] = _by_run(test)
+        metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(test)
         candidates, selecting = records.read_rows(folder / "candidates.parquet"), Measurement.of(comparison["selected by"])
         pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]
         validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
@@ -71,11 +88,12 @@ def _by_run(rows: pd.DataFrame) -> dict[str, float]:
     return {run: round(value, 4) for run, value in zip(rows["run"], rows["value"], strict=True)}
 
 
-def _finished(record: dict[str, Any], state: str, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
+def _finished(record: dict[str, Any], studies: list[str], state: str, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
     return {
         "run": record["id"],
         "state": state,
         "epoch": None,
+        "study": ", ".join(studies),
         "source": record["source"]["name"],
         **{key: record[key] for key in ("dataset", "objective", "seed", "images")},
         **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},

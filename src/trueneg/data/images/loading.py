@@ -55,7 +55,7 @@ def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[st
         UserError: if a number in `rare_classes` is ambiguous, or the source has no test images and `test` is not set.
     """
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
-    if source.name in TEST_REQUIRED and dataset["test"] is None and not source.is_test.any():
+    if dataset["source"] in TEST_REQUIRED and dataset["test"] is None and not source.is_test.any():
         found = f"{dataset['path']} has no folder test, and dataset.test is not set"
         raise UserError(f"{found}; set dataset.test to the share of the images to hold out, such as 0.25.")
     return {key: dataset[key] for key in DRAWING}

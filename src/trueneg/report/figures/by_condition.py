@@ -8,7 +8,7 @@ import pandas as pd
 
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
-from trueneg.report.declared import Drawing, full_probe, primary_dataset, twins
+from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label, measurement_name
@@ -29,7 +29,7 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, ImageStudy):
         return []
     found: list[Drawing] = []
-    primary, pools = study.primary.measurement, study.evaluation.linear_probe.label_pools
+    primary, pools = study.primary.measurement, distinct_pools(study, study.evaluation.linear_probe.label_pools)
     if isinstance(study.dataset.fraction, list):
         datasets: Mapping[str, Any] = runs.datasets(study)
         options = {"places": {label: settings.fraction for label, settings in datasets.items()}, "axis": FRACTION_AXIS}

@@ -67,7 +67,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
 
 def _other_runs(results: Path, known: Collection[str]) -> list[Any]:
     """List stored runs that belong to no study on the page: unfinished runs, and runs of studies that are not on it."""
-    table = history.run_table(results, studies=())
+    table = history.run_table(results, measured=False)
     shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
     return shown.astype(object).where(shown.notna(), "–").to_dict("records")
 

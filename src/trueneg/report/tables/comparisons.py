@@ -1,7 +1,6 @@
 """Tables of a trained study: paired differences and named contrasts with their tests, published numbers, and means by task."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,7 +10,7 @@ from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.trained_study import OTHERS, TrainedStudy
-from trueneg.report.declared import ROWS, Drawing, full_probe
+from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
@@ -37,7 +36,6 @@ from trueneg.report.tables.building import (
 )
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
-from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
 
@@ -105,18 +103,13 @@ def layout_table(gathered: Gathered, name: str) -> Table:
 
 def accuracy(study: ImageStudy) -> Layout:
     """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes."""
-    probes = (full_probe(study, pool) for pool in _distinct(study, study.evaluation.linear_probe.label_pools))
-    pools = _distinct(study, study.evaluation.knn.label_pools)
+    probes = (full_probe(study, pool) for pool in distinct_pools(study, study.evaluation.linear_probe.label_pools))
+    pools = distinct_pools(study, study.evaluation.knn.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
     groups = GROUPS if study.dataset.rare_classes else GROUPS[:1]
     layout = {evaluation_name(one): [one._replace(group=group) for group in groups] for one in measured}
     return Layout([Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))], layout)
-
-
-def _distinct(study: ImageStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
-    """Return the label pools that differ: without rare classes, the imbalanced subset has all training images."""
-    return ["all"] if "all" in pools and not study.dataset.rare_classes else pools
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:

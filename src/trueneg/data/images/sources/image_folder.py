@@ -22,6 +22,7 @@ from trueneg.data.images.pixels import is_grey, read_pixels
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sources import data_name
 
 LAYOUT = "one subfolder of images per class, or with train and test, each with one subfolder per class"
 SPLITS = ("train", "test")
@@ -57,7 +58,8 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     images = ImageFiles(tuple(file for _, file in listed))
     pixels = read_pixels(images, "L" if all(map(is_grey, images.read())) else "RGB", resolution)
     is_test = np.arange(len(listed)) >= sum(map(len, splits[0].values()))
-    return ImageSource("image_folder", pixels, np.array([label for label, _ in listed], np.int64), is_test, names)
+    labels = np.array([label for label, _ in listed], np.int64)
+    return ImageSource(data_name("image_folder", path), pixels, labels, is_test, names)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

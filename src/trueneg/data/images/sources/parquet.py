@@ -19,6 +19,7 @@ from trueneg.data.images.pixels import read_pixels
 from trueneg.data.mistakes import COPY_AGAIN, readable
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sources import data_name
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
@@ -38,7 +39,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
-    return read_folder(own_folder(path, "parquet", LAYOUT, download), "parquet", resolution)
+    return read_folder(own_folder(path, "parquet", LAYOUT, download), data_name("parquet", path), resolution)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
