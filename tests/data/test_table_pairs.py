@@ -116,6 +116,22 @@ def test_parquet_and_compressed_csv_give_the_same_source(data):
     assert prepare(data, table=data / "bom.csv").checksum == expected
 
 
+def test_incomplete_rows_are_skipped_and_counted_on_request(data, capsys):
+    expected = prepare(data).checksum
+    wrong = [["", "A mass."], ["3.png", " "], ["3.png", "..."], ["none.png", "A mass."], ["3.png", "A mass."]]
+    rows = [*([*row, "8", "", "1", ""] for row in wrong), ["3.png", "A mass.", "", "", "1", ""]]
+    write_csv(data / "table.csv", [*ROWS, *rows])
+    assert prepare(data, skip_incomplete=True).checksum == expected
+    told = capsys.readouterr().err
+    counts = ("1 without an image", "2 without a text", "1 without a patient", "1 whose image", "1 that repeat")
+    assert all(fact in told for fact in ("table.csv", "6 of 10 rows", *counts))
+    with pytest.raises(UserError, match=r"table\.csv: line 7: image is ''"):
+        prepare(data)
+    write_csv(data / "table.csv", rows[:3])
+    with pytest.raises(UserError, match="3 of 3 rows"):
+        prepare(data, skip_incomplete=True)
+
+
 def test_columns_may_have_other_names(data):
     expected = prepare(data).checksum
     write_csv(data / "table.csv", ROWS, ["file", "caption", "group", "edema", "mass", "remark"])

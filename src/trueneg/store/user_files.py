@@ -88,8 +88,9 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
     found = {}
     for corpus, reports in corpora(study).items():
         settings = reports.model_dump(mode="json")
-        if settings.get("seed", 0) is None:  # omit the default so that no job is rerun
-            del settings["seed"]
+        for key, default in (("seed", None), ("skip_incomplete", False)):  # omit the defaults so that no job is rerun
+            if settings.get(key, default) == default:
+                settings.pop(key, None)
         found[corpus] = Reading(f"{name}/text/{corpus}/reports", "reports", settings)
     return found
 

@@ -6,6 +6,8 @@ test) and labels (1, 0, or empty for unknown). These belong to the image, so the
 """
 
 import itertools
+import logging
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from trueneg.io.files import UserFiles
 from trueneg.text.sections import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
+log = logging.getLogger(__name__)
 LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, "True": 1.0}
 
 
@@ -92,7 +95,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths within the folder),
             ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
-            ``label_columns``.
+            ``label_columns`` and ``skip_incomplete`` (True: leave out rows that cannot be used, see :func:`_complete`).
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
@@ -108,6 +111,9 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     raw = _filled(file, read_columns(file, columns))
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
+    if settings.get("skip_incomplete"):
+        table = _complete(table, settings)
+        raw = raw.loc[table.index]
     filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
@@ -134,6 +140,34 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     refuse_by_kind(_located(file, mistakes))
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
+
+
+def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows that can be used; the numbers of the others, by kind, go to the log and to stderr.
+
+    Raises:
+        UserError: if no row can be used.
+    """
+    folder, split = required_path(settings["path"], SOURCE, FOLDER), settings["split_sentences"]
+    image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
+    kept, skipped = table, []
+    for kind, wrong in {
+        "without an image": lambda rows: rows[image] == "",
+        "without a text": lambda rows: rows[text].map(lambda found: not found or (split and not has_words(found))),
+        "without a patient": lambda rows: rows[patient or image] == "",
+        "whose image does not exist": lambda rows: rows[image].map(lambda name: not (folder / name).is_file()),
+        "that repeat the image and text of an earlier row": lambda rows: rows.duplicated([image, text]),
+    }.items():
+        rows = wrong(kept).astype(bool)
+        kept = kept[~rows]
+        skipped += [f"{rows.sum():,} {kind}"] if rows.any() else []
+    message = f"{settings['table']}: skipped {len(table) - len(kept):,} of {len(table):,} rows: {', '.join(skipped)}."
+    if kept.empty:
+        raise UserError(f"{message} Correct the table, reports.path or the columns' names.")
+    if skipped:
+        log.info(message)
+        print(message, file=sys.stderr)
+    return kept
 
 
 def _filled(file: str | Path, table: pd.DataFrame) -> pd.DataFrame:

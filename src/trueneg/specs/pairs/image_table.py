@@ -18,6 +18,11 @@ class ImageTableSettings(OwnTextSettings):
     table: PathText = technical(..., "path of the table")
     image_column: str = Field("image", description="name of the column with the images' file names, relative to the folder")
     split_sentences: Boolean = Field(True, description="true: texts are split into sentences; false: each text is one sentence")
+    skip_incomplete: Boolean = Field(
+        False,
+        description="true: leave out and count rows without an image, text or patient, with a missing image file, or with the "
+        "image and text of an earlier row; false: refuse them",
+    )
 
 
 class ImageTablePairSettings(SplitPairSettings):
