@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-long test-studies test-cluster lint format reference docs clean
 
 demo: .venv/ready ## train, evaluate and draw the embedded default study
-	$(BIN)/snakemake
+	$(BIN)/snakemake --forcerun page # even if all is up to date: Snakemake prints the answers only after a job
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
