@@ -80,6 +80,16 @@ def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monke
     assert f"about {hours:.1f} h on one GPU" in said
 
 
+def test_runs_on_the_cpu_whose_data_do_not_exist_have_no_time_of_a_gpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(ROOT / "config/studies/phantom_small.yaml")]) == 0
+    said = capsys.readouterr().out
+    (study,) = read_configuration([ROOT / "config/studies/phantom_small.yaml"]).studies.keys() - {"phantom_small_text"}
+    count = len(all_runs(study, read_configuration([ROOT / "config/studies/phantom_small.yaml"]).studies[study]))
+    assert f"{count} runs to train: {count} of unknown duration" in said
+    assert "GPU" not in said
+
+
 def test_the_cost_model_counts_the_operations_of_the_networks():
     """Against a loop over the layers: two operations for each weight and output pixel, forward."""
     from torchvision.models import resnet18

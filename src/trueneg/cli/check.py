@@ -33,6 +33,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen, read_winners
 
 MEASURED_UPDATES = 3
+SLOW_UPDATE = 5.0  # seconds; such an update, of a GPU study on a CPU, is measured once, with its warm-up
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 PUBLISHED = Path("config/published.csv")
 DONE = (*RunStore.TRAINED, "stale")
@@ -279,7 +280,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed."""
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
-    operations = 0.0
+    operations, unknown = 0.0, 0
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
             paces[_kind(record["settings"])] = record["seconds"] / updates, "finished runs"
@@ -290,12 +291,16 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
         if data.images and kind in paces:
             pace, origin = paces[kind]
             seconds[origin] += pace * updates
+        elif run.settings["training"]["device"] == "cpu":
+            unknown += 1
         else:
             operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
     total = sum(seconds.values())
     parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
+    if unknown:
+        parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
     further = "; evaluation and the start of each job (some seconds) come on top" if parts else ""
     return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}{further}."
 
@@ -328,6 +333,8 @@ def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
         for updates in (1, MEASURED_UPDATES):
             settings = {**run.settings, "training": {**training, "updates": updates, "epochs": None}}
             row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
+            if row["seconds"] > SLOW_UPDATE:
+                break
     return 2 * training["batch_size"] / row["views_per_second"]
 
 
