@@ -1,0 +1,64 @@
+"""The committed comparisons equal those that scipy and statsmodels make of the committed rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import tt_solve_power
+from statsmodels.stats.weightstats import ttost_paired
+
+from tests.docs.pages import ROOT
+
+KEYS = ["dataset", "task", "metric", "labels", "fraction", "group"]
+SUFFIX = "_contrasts.csv"
+NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results").glob(f"*{SUFFIX}"))
+
+
+def committed(name):
+    """The values by seed of each measurement and objective, and the comparisons."""
+    rows, contrasts = (pd.read_csv(ROOT / f"docs/results/{name}{end}") for end in (".csv", SUFFIX))
+    rows = rows[rows["split"] == "test"].fillna({"group": "all", "fraction": 0.0})
+    values = {key: part.set_index("seed")["value"].sort_index() for key, part in rows.groupby([*KEYS, "objective"])}
+    return values, contrasts.fillna({"group": "all", "fraction": 0.0})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_committed_comparisons_follow_from_the_committed_rows(name):
+    values, contrasts = committed(name)
+    plain = contrasts[~contrasts["contrast"].str.startswith("(")]
+    for row in plain.to_dict("records"):
+        key = tuple(row[column] for column in KEYS)
+        own, baseline = values[(*key, row["objective"])].align(values[(*key, row["baseline"])], join="inner")
+        differences, test = own - baseline, stats.ttest_rel(own, baseline)
+        low, high = test.confidence_interval(0.95)
+        spread = differences.std(ddof=1)
+        detectable = tt_solve_power(effect_size=None, nobs=len(own), alpha=0.05, power=0.8) * spread
+        expected = [len(own), differences.mean(), low, high, spread, detectable]
+        found = [row[column] for column in ("pairs", "difference", "difference low", "difference high")]
+        found += [row["standard deviation"], row["minimum detectable"]]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9, err_msg=f"{key} {row['contrast']}")
+        if not pd.isna(row["p"]):
+            np.testing.assert_allclose(row["p"], test.pvalue, rtol=1e-6)
+        if not pd.isna(row["p equivalence"]):
+            np.testing.assert_allclose(row["p equivalence"], ttost_paired(own, baseline, -row["margin"], row["margin"])[0])
+    tested = contrasts[contrasts["family"].notna() & ~contrasts["family"].isin(["primary", "others"])]
+    for _, family in tested.groupby([*KEYS, "family"]):
+        np.testing.assert_allclose(family["p Holm"], multipletests(family["p"], method="holm")[1])
+    assert len(plain) > 10
+    assert len(tested) > 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_outcome_needs_its_test(name):
+    _, contrasts = committed(name)
+    for row in contrasts.to_dict("records"):
+        outcome = row["outcome"].split(" ")[0]
+        ranked = outcome in ("better", "worse")
+        assert ranked == (row["p Holm"] < 0.05), row["contrast"]
+        assert not ranked or (outcome == "better") == (row["difference"] > 0), row["contrast"]
+        assert outcome != "equivalent" or row["p equivalence"] < 0.05, row["contrast"]
+
+
+def test_the_comparisons_of_the_default_study_are_committed():
+    assert "digits" in NAMES
