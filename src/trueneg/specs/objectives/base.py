@@ -194,10 +194,12 @@ class Steered(Objective):
     @model_validator(mode="after")
     def _targets_have_a_guide(self):
         finds = self.targets is not None and not isinstance(self.targets, HalfUniform)
+        if self.name == "glofnd" and (finds or self.guide is not None):
+            found = f".targets.name is {self.targets.name}, which needs a guide" if finds else ".guide is set"
+            unused = " and ".join(key for key, is_set in {"targets": finds, "guide": self.guide is not None}.items() if is_set)
+            raise ValueError(f"{found}, but glofnd compares the networks' own similarities and takes no guide; remove {unused}")
         if finds and self.guide is None:
             raise ValueError(f".guide is missing; targets.name {self.targets.name} needs one")
-        if self.guide is not None and self.name == "glofnd":
-            raise ValueError(".guide is not used by glofnd, which compares the networks' own similarities; remove it")
         own_loss = getattr(self, "switched_off_by", None) is not None or "positives" in values_of(getattr(self, "mode", None))
         if own_loss and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
