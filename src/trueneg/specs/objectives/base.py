@@ -108,8 +108,8 @@ class Softmax(Settings):
     """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or features, X-CLR."""
 
     name: Literal["softmax"]
-    temperature: Positive = Field(0.1, description="temperature of the softmax")
-    share: Probability = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
+    temperature: Sweepable[Positive] = Field(0.1, description="temperature of the softmax")
+    share: Sweepable[Fraction] = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
 
 
 class Components(Settings):
