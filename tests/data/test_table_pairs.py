@@ -121,7 +121,7 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
     wrong = [["", "A mass."], ["3.png", " "], ["3.png", "..."], ["none.png", "A mass."], ["3.png", "A mass."]]
     rows = [*([*row, "8", "", "1", ""] for row in wrong), ["3.png", "A mass.", "", "", "1", ""]]
     write_csv(data / "table.csv", [*ROWS, *rows])
-    facts = "table.csv", "6 of 10 rows", "1 without an image", "2 without a text", "1 without a patient", "1 whose image", "1 that"
+    facts = ["table.csv", "6 of 10 rows", "1 without an image", "2 without a text", "1 without a patient", "1 whose", "1 that"]
     skipping = settings_of(data, skip_incomplete=True)
     caplog.clear()
     read_image_table(skipping)

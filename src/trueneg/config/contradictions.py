@@ -8,7 +8,18 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, families, field_of, objectives, of_seed, pilot_seeds, swept, taken_over
+from trueneg.config.runs import (
+    candidates,
+    corpora,
+    datasets,
+    families,
+    field_of,
+    objectives,
+    of_seed,
+    pilot_seeds,
+    swept,
+    taken_over,
+)
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
