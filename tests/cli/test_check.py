@@ -5,6 +5,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
+from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.cli.check import SUSTAINED
@@ -60,6 +61,21 @@ def test_features_that_are_missing_changed_or_there_are_reported(tmp_path, monke
     said = capsys.readouterr().out
     assert "Guided: digits: 0 of 2 runs finished" in said
     assert "data changed" not in said
+
+
+@pytest.mark.parametrize("skipping", [True, False])
+def test_rows_of_an_own_table_that_will_be_skipped_are_counted(tmp_path, monkeypatch, capsys, skipping):
+    monkeypatch.chdir(tmp_path)
+    write_image_table(tmp_path / "images", tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open("a") as table:
+        table.write("none.png,A mass.,1,1,\n,A mass.,1,1,\n")
+    reports = {"source": "image_table", "path": "images", "table": "table.csv", "skip_incomplete": skipping}
+    texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"texts": texts}))
+    assert main(["check", "study.yaml"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "skipped" in line]
+    assert len(said) == skipping
+    assert all(fact in line for line in said for fact in ("table.csv", "2 of ", "1 without an image", "1 whose image"))
 
 
 def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp_path, capsys):

@@ -339,6 +339,22 @@ def test_a_causal_language_model_does_not_embed():
     assert not refused(objectives=objectives)
 
 
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"targets": {"name": "softmax"}}, ("targets.name is softmax", "remove targets")),
+        ({"guide": {"name": "self"}}, ("guide is set", "remove guide")),
+        ({"targets": {"name": "fnc"}, "guide": {"name": "self"}}, ("targets.name is fnc", "remove targets and guide")),
+    ],
+)
+def test_learned_thresholds_take_no_guide_and_no_targets_that_need_one(settings, facts):
+    glofnd = {"name": "glofnd", "targets": {"name": "half_uniform"}}
+    objectives = tiny_world()["objectives"]
+    (said,) = refused(objectives=objectives | {"GloFND": glofnd | settings})
+    assert all(fact in said for fact in ("objectives.GloFND.", "glofnd", *facts))
+    assert not refused(objectives=objectives | {"GloFND": glofnd})
+
+
 def test_variants_are_selected_by_a_measurement_of_the_validation_split_alone():
     (said,) = refused(objectives=SWEEP, evaluation=OF_8X200, primary=COMPARED | BY_PRECISION)
     assert said.startswith("primary.task is 'chexpert 8x200'")

@@ -105,6 +105,31 @@ def test_pairs_tune_the_logit_scale():
     assert scales == [5, 10, 20]
 
 
+def softened(**targets):
+    return {"name": "cl", "targets": {"name": "softmax", **targets}, "guide": {"name": "self"}}
+
+
+def targets_of(choice):
+    objective = choice.runs[0].settings["objective"]
+    return objective["temperature"], objective["targets"]["temperature"], objective["targets"]["share"]
+
+
+def test_settings_of_targets_are_tuned_and_followed_where_they_are_not_stated():
+    study = tuned_study()
+    study["objectives"]["Soft"] = softened(temperature=[0.15], share=1) | {"temperature": [0.2, 0.5]}
+    study["objectives"]["Soft-EMA"] = softened(share=0.5) | {"guide": {"name": "ema"}}
+    study["tuning"]["follow"]["Soft-EMA"] = "Soft"
+    jobs = jobs_of(study)
+    assert {label for label, _ in jobs if label.startswith("Soft,")} == {
+        "Soft,temperature=0.2,targets.temperature=0.15",
+        "Soft,temperature=0.5,targets.temperature=0.15",
+    }
+    following = jobs["Soft-EMA", "seed0-1"].choices
+    assert [targets_of(choice) for choice in jobs["Soft", "seed0-1"].choices.values()] == [(0.2, 0.15, 1), (0.5, 0.15, 1)]
+    assert [targets_of(choice) for choice in following.values()] == [(0.2, 0.15, 0.5), (0.5, 0.15, 0.5)]
+    assert next(iter(following)) == '{"targets.temperature":0.15,"temperature":0.2}'
+
+
 @pytest.mark.parametrize(
     ("changes", "facts"),
     [
@@ -118,6 +143,11 @@ def test_pairs_tune_the_logit_scale():
         ({"tuning.follow": {"Hardness": "CL-untuned"}}, ["tuning.follow.Hardness", "'CL-untuned'", "CL, HCL, Oracle"]),
         ({"tuning.follow": {"CL-untuned": "HCL"}}, ["tuning.follow.CL-untuned", "beta", "no such setting"]),
         ({"tuning.follow": {"CL-untuned": "CL"}}, ["tuning.follow.CL-untuned", "'CL'", "states every setting"]),
+        (
+            {"objectives.CL.targets": {"name": "softmax", "share": [0.5]}, "objectives.CL.guide": {"name": "self"}}
+            | {"tuning.follow": {"CL-untuned": "CL"}},
+            ["tuning.follow.CL-untuned", "targets.share", "no such setting"],
+        ),
         ({"objectives.Hardness.beta": [1, 2]}, ["objectives.Hardness.beta", "is a list", "HCL"]),
         ({"tuning.by": {"task": "sorting", "metric": "accuracy"}}, ["tuning.by.task", "'sorting'", "knn"]),
         ({"tuning.by": {"task": "knn", "metric": "accuracy"}}, ["tuning.by.labels", "missing"]),

@@ -475,7 +475,7 @@ class TestComponents:
                 others = [j for j in range(count) if member[j] == member[i] and j != i]
                 targets[i, i] = 0.5
                 targets[i, others] = 0.5 / len(others)
-            # The loss of both views with these targets is not needed for the other view, so each contributes its own half.
+            # Components of the other view give the targets of this view's anchors, so only their losses are summed.
             losses.append(self.of_view(z1, z2, view, targets))
         loss = build({"name": "cl", "targets": {"name": "wcl_one_head"}}, temperature=0.5)
         assert_same(loss(z1, z2, negative_similarity=guide), sum(losses) / (2 * count), [z1, z2])

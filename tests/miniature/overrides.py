@@ -1,5 +1,6 @@
 """A shipped section in miniature: what is overridden, and nothing else."""
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -135,7 +136,9 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
             kept = 1 if is_tuned and place else VARIANTS
             missing = max(kept - sum(named), 0)
             others = [index for index, known in enumerate(named) if not known][:missing]
-            stated[field] = [value for index, value in enumerate(stated[field]) if named[index] or index in others]
+            *outer, key = field.split(".")
+            owner = functools.reduce(dict.__getitem__, outer, stated)
+            owner[key] = [value for index, value in enumerate(owner[key]) if named[index] or index in others]
 
 
 def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:

@@ -409,6 +409,12 @@ class TestPairs:
             own.words(every).sum(), permuted.words(every).sum()
         )  # the same overlaps, between other sentences
 
+    def test_texts_without_words_are_reported(self):
+        source = texture_source(patients=40)
+        source.sentences["sentence"] = "a 1."
+        with pytest.raises(UserError, match=r"guide is words.* 1 .*textures.* two letters"):
+            self.started((source, split_pairs(source, 0)), name="guided", guide={"name": "words", "permuted": False})
+
     def test_labels_of_a_source_without_any_are_reported(self):
         source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())
         with pytest.raises(UserError, match="guide is labels, but source textures has no labels"):

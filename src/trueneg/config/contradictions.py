@@ -8,7 +8,18 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import candidates, corpora, datasets, families, objectives, of_seed, pilot_seeds, swept, taken_over
+from trueneg.config.runs import (
+    candidates,
+    corpora,
+    datasets,
+    families,
+    field_of,
+    objectives,
+    of_seed,
+    pilot_seeds,
+    swept,
+    taken_over,
+)
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
@@ -115,7 +126,7 @@ def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection
     own = study.objectives[follower]
     if values := swept(own):
         yield f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows {family}; expected a single value"
-    if absent := [field for field in swept(study.objectives[family]) if field not in type(own).model_fields]:
+    if absent := [field for field in swept(study.objectives[family]) if field_of(own, field) is None]:
         yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
     elif not any(taken_over(study, follower).values()):
         yield f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove one of them"

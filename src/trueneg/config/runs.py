@@ -1,12 +1,15 @@
 """Expand a study into runs: data set × objective × seed, in blocks of seeds with one job per block."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, get_origin
 
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from trueneg.config.image_study import ImageStudy
@@ -91,9 +94,27 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:
-    """Return the fields of a section that hold a sweep; fields declared as lists are excluded."""
-    fields = type(section).model_fields
-    return {name: value for name, value in section if isinstance(value, list) and get_origin(fields[name].annotation) is not list}
+    """Return the fields of a section that hold a sweep, those of nested sections by dotted path; fields of lists are excluded."""
+    fields, found = type(section).model_fields, {}
+    for name, value in section:
+        if isinstance(value, Settings):
+            found |= {f"{name}.{path}": values for path, values in swept(value).items()}
+        elif isinstance(value, list) and get_origin(fields[name].annotation) is not list:
+            found[name] = value
+    return found
+
+
+def field_of(section: Settings, path: str) -> FieldInfo | None:
+    """Return the field at a dotted path; None if the section, as it is set, has no such field."""
+    *outer, name = path.split(".")
+    owner: Any = functools.reduce(lambda found, part: getattr(found, part, None), outer, section)
+    return type(owner).model_fields.get(name) if isinstance(owner, Settings) else None
+
+
+def _replaced(section: Any, path: str, value: Any) -> Any:
+    """Return the section with another value at a dotted path."""
+    name, _, rest = path.partition(".")
+    return section.model_copy(update={name: _replaced(getattr(section, name), rest, value) if rest else value})
 
 
 def canonical(values: Mapping[str, Any]) -> str:
@@ -137,7 +158,7 @@ def _resolved(
     for combination in COMBINATIONS[combined](*(values for *_, values in axes)):
         resolved, chosen = dict(sections), {}
         for (name, field, _), value in zip(axes, combination, strict=True):
-            resolved[name] = resolved[name].model_copy(update={field: value})
+            resolved[name] = _replaced(resolved[name], field, value)
             chosen[field] = value
         yield ",".join(f"{field}={format_value(value)}" for field, value in chosen.items()), chosen, resolved
 
@@ -222,9 +243,9 @@ def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
     return found
 
 
-def _at_default(section: Settings, name: str) -> bool:
-    field = type(section).model_fields.get(name)
-    return field is not None and not field.is_required() and getattr(section, name) == field.get_default()
+def _at_default(section: Settings, path: str) -> bool:
+    field = field_of(section, path)
+    return field is not None and not field.is_required() and attrgetter(path)(section) == field.get_default()
 
 
 def pilot_seeds(study: TrainedStudy) -> list[int]:
@@ -295,7 +316,8 @@ def _following(study: TrainedStudy, name: str, values: dict[str, Any], sections:
         return values, sections
     own, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
     for section, fields in taken.items():
-        own[section] = own[section].model_copy(update={field: getattr(sections[section], field) for field in fields})
+        for field in fields:
+            own[section] = _replaced(own[section], field, attrgetter(field)(sections[section]))
     return {field: values[field] for fields in taken.values() for field in fields}, own
 
 

@@ -155,7 +155,7 @@ class TrainedStudy(Study):
     """A study with one run per data set × objective × seed.
 
     A list in place of a single value is a sweep: under ``dataset`` it defines several data sets; under one of
-    :attr:`SECTIONS` or an objective, it defines variants of each objective, combined as ``sweeps`` says.
+    :attr:`SECTIONS` or an objective (or its ``targets``), it defines variants of each objective, combined as ``sweeps`` says.
     """
 
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included

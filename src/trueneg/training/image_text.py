@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from trueneg.training.pair_data import PairData, Pairs
 from trueneg.training.sentence_tokens import SentenceTokens
 from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
 
+WORD = re.compile(r"\w\w")  # TfidfVectorizer ignores shorter words
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
@@ -82,6 +84,11 @@ class ImageText(Training):
         elif self.guide is not None and self.guide["name"] == "words":
             drawn = torch.randperm(len(self.data.texts), generator=self.generator("permuted words")).tolist()
             texts = [self.data.texts[number] for number in drawn] if self.guide["permuted"] else self.data.texts
+            if not any(WORD.search(text) for text in texts):
+                raise UserError(
+                    f"objective.guide is words, but none of the {len(texts):,} different training sentences of source "
+                    f"{source.name} contains a word; expected words of at least two letters or digits. Use another guide."
+                )
             self.words = WordOverlap(texts)
         elif self.guide is not None and self.guide["name"] == "labels" and not self.data.labels.shape[1]:
             raise UserError(

@@ -7,7 +7,6 @@ test) and labels (1, 0, or empty for unknown). These belong to the image, so the
 
 import itertools
 import logging
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,9 +62,10 @@ def check_table(settings: Mapping[str, Any]) -> None:
     Raises:
         UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
-    columns, file = _columns(settings), Path(settings["table"])
+    file = Path(settings["table"])
+    _columns(settings)
     if file.is_file():
-        table = _filled(file, read_columns(file, columns)).map(_written)
+        table = _read_table(settings)[1]
         refuse_by_kind(_located(file, _wrong_labels(table, settings)))
         mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
@@ -76,6 +76,17 @@ def check_table(settings: Mapping[str, Any]) -> None:
                     "because training and test share no patient; remove it from dataset.label_columns."
                 )
         refuse(mistakes)
+
+
+def skipped_rows(settings: Mapping[str, Any]) -> str:
+    """Return a sentence that counts the rows that ``skip_incomplete`` leaves out, by kind; empty if it leaves out none.
+
+    Raises:
+        UserError: if no row can be used.
+    """
+    if not settings.get("skip_incomplete") or missing_files(settings):
+        return ""
+    return _complete(_read_table(settings)[1], settings)[1]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -107,13 +118,13 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     """
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    labels, columns = list(settings.get("label_columns", ())), _columns(settings)
-    raw = _filled(file, read_columns(file, columns))
-    table = raw.map(_written)
-    table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
+    labels = list(settings.get("label_columns", ()))
+    raw, table = _read_table(settings)
     if settings.get("skip_incomplete"):
-        table = _complete(table, settings)
+        table, skipped = _complete(table, settings)
         raw = raw.loc[table.index]
+        if skipped:
+            log.warning(skipped)
     filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
@@ -142,8 +153,19 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
 
 
-def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows that can be used; the numbers of the others, by kind, go to the log and to stderr.
+def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table's columns as they are, and as text with paths in one form."""
+    file, image = settings["table"], settings["image_column"]
+    raw = read_columns(file, _columns(settings))
+    if raw.empty:
+        raise UserError(f"{file} has no rows below its header; expected one for each image.")
+    table = raw.map(_written)
+    table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
+    return raw, table
+
+
+def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
+    """Return the rows that can be used, and a sentence that counts the others by kind (empty if there are none).
 
     Raises:
         UserError: if no row can be used.
@@ -161,20 +183,10 @@ def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
         rows = wrong(kept).astype(bool)
         kept = kept[~rows]
         skipped += [f"{rows.sum():,} {kind}"] if rows.any() else []
-    message = f"{settings['table']}: skipped {len(table) - len(kept):,} of {len(table):,} rows: {', '.join(skipped)}."
+    found = f"{settings['table']}: {len(table) - len(kept):,} of {len(table):,} rows are skipped: {', '.join(skipped)}."
     if kept.empty:
-        raise UserError(f"{message} Correct the table, reports.path or the columns' names.")
-    if skipped:
-        log.info(message)
-        print(message, file=sys.stderr)
-    return kept
-
-
-def _filled(file: str | Path, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table after checking that it has rows."""
-    if table.empty:
-        raise UserError(f"{file} has no rows below its header; expected one for each image.")
-    return table
+        raise UserError(f"{found} Correct the table, reports.path or the columns' names.")
+    return kept, found if skipped else ""
 
 
 def _columns(settings: Mapping[str, Any]) -> list[str]:

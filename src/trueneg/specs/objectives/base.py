@@ -108,8 +108,8 @@ class Softmax(Settings):
     """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or features, X-CLR."""
 
     name: Literal["softmax"]
-    temperature: Positive = Field(0.1, description="temperature of the softmax")
-    share: Probability = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
+    temperature: Sweepable[Positive] = Field(0.1, description="temperature of the softmax")
+    share: Sweepable[Fraction] = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
 
 
 class Components(Settings):
@@ -194,10 +194,12 @@ class Steered(Objective):
     @model_validator(mode="after")
     def _targets_have_a_guide(self):
         finds = self.targets is not None and not isinstance(self.targets, HalfUniform)
+        if self.name == "glofnd" and (finds or self.guide is not None):
+            found = f".targets.name is {self.targets.name}, which needs a guide" if finds else ".guide is set"
+            unused = " and ".join(key for key, is_set in {"targets": finds, "guide": self.guide is not None}.items() if is_set)
+            raise ValueError(f"{found}, but glofnd compares the networks' own similarities and takes no guide; remove {unused}")
         if finds and self.guide is None:
             raise ValueError(f".guide is missing; targets.name {self.targets.name} needs one")
-        if self.guide is not None and self.name == "glofnd":
-            raise ValueError(".guide is not used by glofnd, which compares the networks' own similarities; remove it")
         own_loss = getattr(self, "switched_off_by", None) is not None or "positives" in values_of(getattr(self, "mode", None))
         if own_loss and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
