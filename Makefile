@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := .venv/cluster
+OLDEST ?= .venv/oldest
 # One thread a process: the tests and jobs that run side by side would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 # Compiled modules are kept even where the user turned this off: the tests start hundreds of processes that would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-studies test-cluster lint format reference docs clean
+.PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference docs clean
 
 demo: .venv/ready ## train, evaluate and draw the embedded default study
 	$(BIN)/snakemake --forcerun page # even if all is up to date: Snakemake prints the answers only after a job
@@ -26,6 +27,10 @@ test-studies: .venv/ready ## every shipped study in miniature, from its source t
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster
+
+test-oldest: $(OLDEST)/ready ## what a few minutes can show with the oldest supported versions (tests/oldest.txt), installed apart
+	$(OLDEST)/bin/python -m pytest -m "not long and not studies" -p no:cacheprovider tests/config tests/store tests/stats tests/report \
+		tests/losses/test_estimators.py tests/losses/test_contrastive.py tests/losses/test_cross_modal.py tests/data tests/models
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -56,6 +61,12 @@ docs: .venv/docs ## the documentation as a site, in site/
 	$(PYTHON) -m venv .venv
 	@echo "Installing TrueNeg and what it needs (PyTorch is large: a few minutes)."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(OLDEST)/ready: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[pipeline]' \
+		hypothesis mpmath pytest statsmodels
 	@touch $@
 
 # Apart from the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, for seconds where none answers.

@@ -87,7 +87,7 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare classes' 24.
     assert "training 36 of 48 images" in captured.out
     assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
-    assert "6 runs to train: about" in captured.out
+    assert "6 runs to train in 3 jobs: about" in captured.out
     assert "a measurement of a few updates" in captured.out
 
 

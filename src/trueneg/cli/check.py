@@ -91,9 +91,10 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
     sources: dict[str, Data] = {}
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[tuple[Run, Data]]] = {}  # by stage
+    waiting: Counter[str] = Counter()  # jobs with missing runs, by stage
     winners = _winners(name, study, results)
     for job in jobs(name, study):
-        is_open = job.family is not None and winners is None
+        is_open, is_waiting = job.family is not None and winners is None, False
         for run in _costliest(job) if is_open else _decided(job, winners):
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
@@ -107,6 +108,8 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
             if state not in DONE:
                 missing.setdefault(_stage(study, job, winners), []).append((run, data))
+                is_waiting = True
+        waiting[_stage(study, job, winners)] += is_waiting
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
     lines += _outdated(results, results / name / "artefacts/runs.json")
@@ -115,7 +118,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         lines += _changed_benchmark(study, results)
         if any(data.checksum is None for listed in missing.values() for _, data in listed):
             lines += [f"MISSING {part}" for part in _missing_images(study)]
-    times = [f"{stage}{_time(listed, store)}" for stage, listed in missing.items()]
+    times = [f"{stage}{_time(listed, waiting[stage], store)}" for stage, listed in missing.items()]
     return [*lines, *(times or ["Nothing to train: every run is in the store."])]
 
 
@@ -278,8 +281,14 @@ def _missing_networks(study: ImageTextStudy) -> list[str]:
     return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
 
 
-def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
-    """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed."""
+def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> str:
+    """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed.
+
+    Args:
+        missing: runs to train.
+        jobs: number of jobs that train them.
+        store: store of the finished runs.
+    """
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
     operations, unknown = 0.0, 0
@@ -303,8 +312,8 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     if unknown:
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
-    further = "; evaluation and the start of each job (some seconds) come on top" if parts else ""
-    return f"{counted(len(missing), 'run')} to train: {', and '.join(parts) or 'seconds'}{further}."
+    found = f"{counted(len(missing), 'run')} to train in {counted(jobs, 'job')}: {', and '.join(parts) or 'seconds'}."
+    return f"{found} Not included: evaluation, and starting each job (a few seconds)." if parts else found
 
 
 def _kind(settings: RunSettings) -> str:

@@ -19,6 +19,21 @@ Features = Mapping[str, Any]  # a column of texts as tokenised by sentence-trans
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
 
 
+def checked_length(name: str, features: Tensor) -> None:
+    """Check on a CPU that features are unit vectors; rounding in bfloat16 is accepted.
+
+    Raises:
+        ValueError: if a vector's length differs from 1 by more than 2 %, or is NaN.
+    """
+    if features.device.type != "cpu":
+        return
+    lengths = features.detach().float().norm(dim=-1)
+    wrong = ~((lengths - 1).abs() <= 0.02)
+    if wrong.any():
+        found = f"{int(wrong.sum())} of {lengths.numel()} vectors with another length (the first: {lengths[wrong][0]:.3g})"
+        raise ValueError(f"{name} has {found}; expected length 1. Normalise with torch.nn.functional.normalize(..., dim=-1).")
+
+
 class OpenClipLoss(CrossModalLoss):
     """Drop-in replacement for OpenCLIP's ``ClipLoss``; equal to it with ``Uncorrected()``.
 
@@ -52,7 +67,12 @@ class OpenClipLoss(CrossModalLoss):
             logit_bias: ignored; a constant added to every logit cancels, as in any softmax.
             output_dict: whether to return a dictionary.
             class_probability: η, a single number or one value per pair, shape (B,).
+
+        Raises:
+            ValueError: if features are not normalised; on an accelerator, values are not read.
         """
+        for name, features in (("image_features", image_features), ("text_features", text_features)):
+            checked_length(name, features)
         loss = self.of_features(text_features, image_features, logit_scale, class_probability).loss
         return {"contrastive_loss": loss} if output_dict else loss
 
