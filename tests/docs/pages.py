@@ -62,6 +62,12 @@ def blocks(page: Path, section: str = "") -> Iterator[Block]:
         yield Block(name_of(page), line, found["language"], found["options"].strip(), found["text"])
 
 
+def indented(page: Path) -> list[str]:
+    """The lines of a page's indented blocks, without their comments."""
+    lines = re.findall(r"^(?: {4}|\t)(.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
+    return [re.sub(r"\s+#.*$", "", line).strip() for line in lines]
+
+
 def prose(page: Path) -> str:
     """A page without its fenced blocks, its indented ones and its code in backticks."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
@@ -91,10 +97,9 @@ def commands(page: Path) -> Iterator[tuple[str, str]]:
     """The command lines that a page names, each with the place where it stands: in blocks, indented, and in backticks."""
     text = page.read_text(encoding="utf-8")
     shells = [block.text for block in blocks(page) if block.language in ("bash", "sh", "console", "shell")]
-    indented = re.findall(r"^(?: {4}|\t)(.+)$", FENCE.sub("", text), re.M)
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", FENCE.sub("", text))
     lines = [line for shell in shells for line in re.sub(r"\\\n\s*", " ", shell).splitlines()]
-    for line in [*lines, *indented, *spans]:
+    for line in [*lines, *indented(page), *spans]:
         command = re.sub(r"\s+#.*$", "", line).strip()
         command = re.sub(r"^(?:\w+=\S+ +)+", "", command).removeprefix(".venv/bin/")
         if command.split(" ")[0] in PROGRAMS and command != command.split(" ")[0]:

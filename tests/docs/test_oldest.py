@@ -1,0 +1,35 @@
+"""tests/oldest.txt pins the lower bounds of pyproject.toml."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+PINNED = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/oldest.txt").read_text(encoding="utf-8"), re.M))
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+BOUNDS = {name: dict(re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", "\n".join(listed), re.M)) for name, listed in EXTRAS.items()}
+
+
+def numbers(version: str) -> list[int]:
+    """A version's numbers without zeros at its end: 2.1 and 2.1.0 are equal."""
+    return [int(part) for part in re.sub(r"(\.0)+$", "", version).split(".")]
+
+
+@pytest.mark.parametrize("extra", ["report", "pipeline"])
+def test_every_requirement_is_pinned(extra):
+    assert {*BOUNDS[extra]} <= {*PINNED}
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_a_pinned_version_is_the_lower_bound(name):
+    (bound,) = [BOUNDS[extra][name] for extra in ("report", "pipeline", "dev") if name in BOUNDS[extra]]
+    assert numbers(PINNED[name]) == numbers(bound)
+
+
+def test_environments_of_conda_have_the_same_bounds():
+    renamed = {"matplotlib": "matplotlib-base", "seaborn": "seaborn-base", "snakemake": "snakemake-minimal"}
+    listed = (ROOT / "envs/figures.yaml").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^  - ([\w-]+) >=([\d.]+)$", listed, re.M))
+    assert {name: found[renamed.get(name, name)] for name in BOUNDS["report"]} == BOUNDS["report"]
