@@ -68,7 +68,7 @@ def test_runs_have_the_settings_that_training_reads():
         ("primary.labels", "truth", "world.primary.labels is 'truth'; expected one of: nothing."),
         ("primary.metric", "R", "world.primary.metric is 'R'; expected one of: AUC, AUC positive prompt, ACC."),
         ("primary.metric", "acc", "world.primary.metric is 'acc'; expected one of: AUC, AUC positive prompt, ACC."),
-        ("primary.metric", "ACC", "world.primary is measured by zero-shot, ACC; expected a measurement that has a known chance"),
+        ("primary.metric", "ACC", "world.primary is zero-shot, ACC; expected a measurement with a known chance"),
         ("primary.group", "fracture", "world.primary.group is 'fracture'; expected one of: nothing, cardiomegaly, edema,"),
         ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16; expected a list"),
         ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL'; expected one of"),

@@ -159,7 +159,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
     process.kill()
     process.join()
     (row,) = run_table(job.folder).to_dict("records")
-    assert row["state"] == "begun"
+    assert row["state"] == "interrupted"
     reached, epochs = map(int, row["epoch"].split("/"))
     assert 2 <= reached < epochs == 10_000
     assert (row["dataset"], row["objective"], row["seed"]) == ("digits", "DCL-true", 0)
@@ -167,7 +167,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
     other = new_job(tmp_path_factory.mktemp("finished"), checkpoint_minutes=5).finish()
     shutil.copytree(other.run, job.store.path / other.run.name)
     begun = row["run"]
-    assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "begun", other.run.name: "finished"}
+    assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "interrupted", other.run.name: "finished"}
     monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
     assert run_table(job.folder).set_index("run")["state"][other.run.name] == "stale"
 

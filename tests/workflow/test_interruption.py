@@ -67,7 +67,7 @@ def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_finishes_with
     snakemake.wait()
     assert within(120, lambda: not any(map(lives, trainers)))
     assert within(120, lambda: all(store.owner(run) is None for run in owners))  # of a trainer that started in between, too
-    assert any(store.state(run) == "begun" for run in owners)
+    assert any(store.state(run) == "started" for run in owners)
 
     project.run("models", "--unlock")
     project.run("models")

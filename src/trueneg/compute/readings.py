@@ -46,7 +46,7 @@ class Readings:
         def read(wildcards: Any) -> dict[str, Any]:
             reading = self._by_place[place.format(**wildcards)]
             seed = {"seed": self._corpora.studies[reading.settings["text"]].seed} if reading.kind == "pairs" else {}
-            return {**seed, **reading.settings}  # a corpus may have a seed of its own
+            return {**seed, **reading.settings}  # a corpus may have its own seed
 
         return read
 

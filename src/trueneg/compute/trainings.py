@@ -30,7 +30,7 @@ class Trainings:
         images: the image studies among them.
         tuned: the settings of the tuning of those that have any.
         image_text: the image–text studies among them.
-        datasets: resolved settings of each data set as plain values, by study and label; if each seed has a corpus of its own,
+        datasets: resolved settings of each data set as plain values, by study and label; if each seed has its own corpus,
             those of the first seed.
     """
 

@@ -203,7 +203,7 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
             if _has_chance(one, its_task)
         )
         yield (
-            f"primary is measured by {found}; expected a measurement that has a known chance level and for which "
+            f"primary is {found}; expected a measurement with a known chance level for which "
             f"higher is better: {'; '.join(dict.fromkeys(usable))}"
         )
     splits = {one.task: its_task.splits(study) for one, its_task in known.items()}

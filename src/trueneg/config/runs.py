@@ -254,7 +254,7 @@ def pilot_seeds(study: TrainedStudy) -> list[int]:
 
 
 def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
-    """Return the settings of a data set for one seed, which may have a corpus of its own.
+    """Return the settings of a data set for one seed, which may have its own corpus.
 
     Example:
         >>> of_seed({"source": "phantom", "corpus": "seed={seed}"}, 7)
@@ -281,7 +281,7 @@ def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
 
 
 class Plan(NamedTuple):
-    """What is trained under a label, on every block of seeds: for the possible winners, the swept values and the sections."""
+    """What is trained under one label on every block of seeds: the swept values and sections of each possible winner."""
 
     label: str
     objective: str

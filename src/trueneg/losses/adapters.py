@@ -88,8 +88,8 @@ class RankingLoss(CrossModalLoss):
 
     ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). ``Guided()`` without
     ``same_text`` is ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and
-    ``contrast_positives``: anchors are no negatives of anchors here. A ``label`` column gives the classes for ``Oracle``. A class
-    probability is a setting of the estimator.
+    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``. A
+    class probability is a setting of the estimator.
 
     Args:
         model: a ``SentenceTransformer``, or any module that is called with the features of a column and returns a mapping with

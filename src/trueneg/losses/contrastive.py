@@ -34,7 +34,7 @@ class ContrastiveLoss(nn.Module):
         target_rule: computes the targets of calls that pass none from the known similarity (:mod:`trueneg.losses.targets`).
 
     Raises:
-        ValueError: if the estimator is none, or the temperature or the chunk size is not positive.
+        ValueError: if ``estimator`` is not an :class:`Estimator`, or the temperature or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import ContrastiveLoss, Debiased

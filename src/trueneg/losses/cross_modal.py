@@ -40,7 +40,7 @@ class CrossModalLoss(nn.Module):
         target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if the estimator is none, ``directions`` is unknown, or the chunk size is not positive.
+        ValueError: if ``estimator`` is not an :class:`Estimator`, ``directions`` is unknown, or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -115,7 +115,7 @@ class CrossModalLoss(nn.Module):
                 have different classes. Its transpose is used for image anchors.
             positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor and its positive, for
                 estimators that need it.
-            exclude: (B, B + H) bool, columns that are no negatives of a text; its transpose is used for image anchors. N counts
+            exclude: (B, B + H) bool, columns that are not negatives of a text; its transpose is used for image anchors. N counts
                 the others.
             targets: rows that sum to 1, with T_ii for the positive, in the shape of ``similarity`` for text anchors, (B, B) for
                 image anchors, a pair for both. They get no gradient. None: all belongs to the positive.
@@ -158,7 +158,7 @@ class CrossModalLoss(nn.Module):
             negative_similarity: known similarity between samples.
             labels: classes.
             positive_similarity: known similarity to the positives.
-            exclude: columns that are no negatives.
+            exclude: columns that are not negatives.
             targets: soft targets.
 
         Raises:

@@ -43,7 +43,7 @@ class ContrastiveTerms(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of the samples, for B samples here, G samples and H further negatives of all processes, and A = V·B anchors.
+    """Known facts about the samples: B samples here, G samples and H further negatives of all processes, and A = V·B anchors.
 
     Attributes:
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
@@ -51,7 +51,7 @@ class Known(NamedTuple):
         same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
-        exclude: (A, K) bool, columns that are no negatives; they attract nevertheless if they have a target.
+        exclude: (A, K) bool, columns that are not negatives; those with a target still attract.
         targets: (B, G + H), or (A, G + H) if the views of a sample have different ones; see :func:`checked_targets`.
     """
 
@@ -90,7 +90,7 @@ def contrastive_terms(
             themselves, (A, K), with −∞ in the columns of the anchor's own sample.
         keys: (K, D) embeddings of the G samples of all processes, once per view, then of further negatives; or None.
         floor: log of the lower bound of g.
-        known: what is known of the samples.
+        known: what is known about the samples.
         views: number of views V.
         rank: rank of this process among those that share the G samples.
         samples: G; None: there are no further negatives.

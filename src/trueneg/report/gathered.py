@@ -23,9 +23,9 @@ PHANTOM = (
     "These numbers do not describe patients and cannot be compared with numbers on the papers' data."
 )
 # Notes on what an interval over seeds covers.
-RESPLIT = "Each seed splits the same data anew, so intervals over seeds cover training and the split, not new data."
-SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used to select."
-NEW_DATA = "Each seed has a corpus of its own, so intervals over seeds cover the data too."
+RESPLIT = "Each seed splits the same data differently, so intervals over seeds cover training and the split, not new data."
+SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used for selection."
+NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
 
 
 class Gathered:
@@ -127,9 +127,9 @@ class Gathered:
             return []
         file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
         when = (
-            "before the first run was finished, so what it names was named beforehand"
+            "before the first run finished, so the comparisons that it names were chosen in advance"
             if found["beforehand"]
-            else ("after the first run was finished")
+            else "after the first run finished"
         )
         return [f"{file}, committed {when}. Comparisons that it does not name are exploratory."]
 

@@ -348,7 +348,7 @@ def headroom(
 ) -> pd.DataFrame:
     """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
 
-    The headroom is a label for corrections of false negatives. It is no upper bound, and other methods may gain without it.
+    The headroom is a label for corrections of false negatives. It is not an upper bound: other methods may gain without it.
 
     Args:
         rows: tidy rows, one variant per objective.

@@ -182,7 +182,7 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
 def _readings(name: str, studies: Mapping[str, Any]) -> Iterator[user_files.Reading]:
     """Yield what a study that trains reads."""
     study = studies[name]
-    runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have a corpus of its own
+    runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
         if isinstance(study, ImageTextStudy):
             yield user_files.of_pairs(dataset, studies)

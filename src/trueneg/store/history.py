@@ -20,8 +20,8 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     """List the runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
     The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
-    version), ``owned by`` the training process, or ``begun``. Unfinished runs show their last recorded epoch and training time.
-    Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data changed after
+    version), ``owned by`` the training process, or ``interrupted``. Unfinished runs show their last recorded epoch and training
+    time. Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data changed after
     training (:mod:`trueneg.store.user_files`).
 
     Args:
@@ -109,7 +109,7 @@ def _finished(record: dict[str, Any], studies: list[str], state: str, metrics: d
 
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     owner, progress = store.owner(identifier), store.progress(identifier)
-    row: dict[str, Any] = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
+    row: dict[str, Any] = {"run": identifier, "state": f"owned by {owner}" if owner else "interrupted"}
     if progress:
         row["epoch"] = f"{progress['epoch']}/{progress['epochs'] or '?'}"
         row |= {key: progress.get(key) for key in ("dataset", "objective", "seed")}

@@ -47,14 +47,14 @@ class RunStore:
         return self.path / identifier
 
     def state(self, identifier: str) -> str:
-        """Return ``"finished"``, ``"imported"`` (finished elsewhere: rows without weights), ``"begun"`` or ``"missing"``."""
+        """Return ``"finished"``, ``"imported"`` (finished elsewhere: rows without weights), ``"started"`` or ``"missing"``."""
         folder = self.folder(identifier)
         if (folder / self.RECORD).is_file():
             if (folder / self.MODEL).is_file():
                 return "finished"
             if any(folder.glob(self.EVALUATED)):
                 return "imported"
-        return "begun" if folder.is_dir() else "missing"
+        return "started" if folder.is_dir() else "missing"
 
     def marked(self, identifier: str, code: str) -> str:
         """Return the state `code` of a trained run, extended by ``imported`` if its weights are not here."""

@@ -1,4 +1,4 @@
-"""Guides: what tells the losses how similar the samples of a batch are, without gradient."""
+"""Guides: models or labels that rate how similar the samples of a batch are, without gradient."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

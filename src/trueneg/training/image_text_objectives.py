@@ -77,7 +77,7 @@ class ImageTextObjective:
 
     Attributes:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
-        marks: whether it marks negatives as false, and the source tells which are.
+        marks: whether it marks negatives as false, and the source knows which are.
         measured: values for each epoch's row: the similarity threshold, if the setting is a quantile.
 
     Raises:

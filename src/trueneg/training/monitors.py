@@ -180,7 +180,7 @@ class PairMonitors(RunningMeans):
 
     Args:
         groups: (S,) class group of each training sentence: 0 common, 1 rare, 2 unknown.
-        marks: whether the objective marks negatives, and the source tells which are false.
+        marks: whether the objective marks negatives, and the source knows which are false.
     """
 
     def __init__(self, groups: Tensor, marks: bool = False):

@@ -41,7 +41,7 @@ class SimCLR(Training):
         training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
         self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
         labels = source.labels[subset.train]
-        # Each unlabelled image gets a class of its own, so it has no known false negatives.
+        # Each unlabelled image gets its own class, so it has no known false negatives.
         self.labels = torch.from_numpy(np.where(labels < 0, -1 - np.arange(len(labels)), labels)).to(self.device)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])

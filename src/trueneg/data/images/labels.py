@@ -29,7 +29,7 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
 
 
 def class_name(given: str | None) -> str | None:
-    """Return a class name in Unicode's composed form (file systems differ in it); None if it is no name that can be printed."""
+    """Return a class name in Unicode's composed form (file systems differ in it); None if it cannot be printed."""
     unprintable = given is None or not given.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in given)
     return None if given is None or unprintable else unicodedata.normalize("NFC", given)
 

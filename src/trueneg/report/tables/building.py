@@ -43,7 +43,7 @@ def comparisons(
     """Compute every comparison of a study, with p values adjusted within families.
 
     The families of each measurement are those of the named contrasts, and the other differences from the baseline. The primary
-    contrast is a family of its own. So a comparison has one outcome wherever it is shown.
+    contrast is a family of its own. A comparison therefore has the same outcome wherever it is shown.
 
     Args:
         rows: tidy rows, one variant per objective; only the test split is used.
@@ -166,7 +166,7 @@ def side_by_side(
         *margin_note(values),
     ]
     if comparison.oracles:
-        sentences.append(f"No usable methods, because they use the labels: {', '.join(comparison.oracles)}.")
+        sentences.append(f"Not usable in practice, because they use the labels: {', '.join(comparison.oracles)}.")
     sentences += comparison.notes
     sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(comparison.headroom) if row["dataset"] in remarks]
     return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
@@ -216,7 +216,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     heads = {"ours": own, "published": own, "ours − published": of_differences}
     sentences = [
         f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
-        "no interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
+        "at most a standard error (s.e.), so the interval of the difference is that of our mean.",
         *(["† Published value only; this study does not measure it."] if values["mean"].isna().any() else []),
         *notes,
     ]

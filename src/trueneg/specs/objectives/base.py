@@ -147,7 +147,7 @@ class FileGuide(Settings):
 
 
 class LabelGuide(Settings):
-    """The labels: whether two images have the same class or, with several labels, the cosine of what is positive in them."""
+    """Labels: whether two images have the same class or, with several labels, the cosine similarity of their positive ones."""
 
     name: Literal["labels"]
 

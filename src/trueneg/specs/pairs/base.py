@@ -78,7 +78,7 @@ class PairSettings(Settings):
 
     @property
     def corpus_per_seed(self) -> bool:
-        """Whether each seed trains and is tested on a corpus of its own."""
+        """Whether each seed trains and is tested on its own corpus."""
         return SEED in (self.corpus or "")
 
 
@@ -90,5 +90,5 @@ class SplitPairSettings(PairSettings):
 
     @property
     def resplit(self) -> bool:
-        """Whether each seed holds out other test images of the same data: unless it has a corpus of its own."""
+        """Whether each seed holds out other test images of the same data: unless it has its own corpus."""
         return not self.corpus_per_seed
