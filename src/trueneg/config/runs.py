@@ -1,7 +1,6 @@
 """Expand a study into runs: data set × objective × seed, in blocks of seeds with one job per block."""
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
@@ -95,7 +94,7 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 def swept(section: Settings) -> dict[str, list[Any]]:
     """Return the fields of a section that hold a sweep, those of nested sections by dotted path; fields of lists are excluded."""
-    fields, found = type(section).model_fields, {}
+    fields, found = type(section).model_fields, dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
             found |= {f"{name}.{path}": values for path, values in swept(value).items()}
@@ -106,8 +105,10 @@ def swept(section: Settings) -> dict[str, list[Any]]:
 
 def field_of(section: Settings, path: str) -> FieldInfo | None:
     """Return the field at a dotted path; None if the section, as it is set, has no such field."""
+    owner: Any = section
     *outer, name = path.split(".")
-    owner: Any = functools.reduce(lambda found, part: getattr(found, part, None), outer, section)
+    for part in outer:
+        owner = getattr(owner, part, None)
     return type(owner).model_fields.get(name) if isinstance(owner, Settings) else None
 
 
