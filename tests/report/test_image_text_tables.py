@@ -384,7 +384,7 @@ def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
         tests.append((test.pvalue, cells[0].text))
     for corrected, (_, text) in zip(holm([p for p, _ in tests]), tests, strict=True):
         assert ("*" in text) == (corrected < 0.05)
-    assert not any("beforehand" in note for note in shown.notes)
+    assert not any("before the first run" in note for note in shown.notes)
 
 
 def test_comparisons_were_named_beforehand_only_if_the_protocol_precedes_the_runs(study, tmp_path):
@@ -396,5 +396,5 @@ def test_comparisons_were_named_beforehand_only_if_the_protocol_precedes_the_run
         (folder / "comparison.json").write_text(json.dumps(comparison | {"protocol": protocol | {"beforehand": beforehand}}))
         (note,) = Gathered(folder).protocol_notes
         assert all(fact in note for fact in ("protocol.md", "0123456789ab", "2026-10-01"))
-        assert ("beforehand" in note) == beforehand
+        assert ("before the first run" in note) == beforehand
     assert note in table("differences", folder).notes

@@ -74,7 +74,7 @@ def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
     for place, differences in enumerate(expected.values()):
         np.testing.assert_allclose(found[place], interval_of(differences), rtol=1e-6)
     (band,) = plot.patches
-    np.testing.assert_allclose([band.get_x(), band.get_x() + band.get_width()], [-MARGIN, MARGIN])
+    np.testing.assert_allclose(band.get_path().get_extents(band.get_patch_transform()).intervalx, [-MARGIN, MARGIN])
     assert "exploratory" in alternative_text(figure)
 
 

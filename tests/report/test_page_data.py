@@ -233,7 +233,7 @@ def test_runs_that_no_study_holds_are_listed_too(tmp_path):
     (begun / "lock").write_text("")
     text = render_page([study_page(tmp_path / "phantom" / "artefacts")], tmp_path / "index.html").read_text()
     (line,) = re.findall(r"<tr>.*abcdefabcdef.*</tr>", text)
-    assert ">begun<" in line
+    assert ">interrupted<" in line
     assert "1 more in the store" in text
 
 
