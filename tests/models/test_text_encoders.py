@@ -61,7 +61,8 @@ def test_weights_saved_by_torch_are_loaded(folder):
 
 
 def test_cxr_bert_is_loaded_as_a_plain_bert_without_its_code(folder):
-    expected = load_bert(folder)[0].state_dict()
+    # Copies: the file is written again below, and some versions of the libraries map it into memory.
+    expected = {name: value.clone() for name, value in load_bert(folder)[0].state_dict().items()}
     settings = json.loads((folder / "config.json").read_text())
     settings |= {
         "model_type": "cxr-bert",
