@@ -305,7 +305,7 @@ def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> st
         elif run.settings["training"]["device"] == "cpu":
             unknown += 1
         else:
-            operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
+            operations += training_operations(run)
     total = sum(seconds.values())
     parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
     if operations:
@@ -314,6 +314,11 @@ def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> st
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
     found = f"{counted(len(missing), 'run')} to train in {counted(jobs, 'job')}: {', and '.join(parts) or 'seconds'}."
     return f"{found} Not included: evaluation, and starting each job (a few seconds)." if parts else found
+
+
+def training_operations(run: Run) -> float:
+    """Return the operations of a run's training; a backward pass costs about two forward passes."""
+    return 3e9 * relative_cost(run.settings)
 
 
 def _kind(settings: RunSettings) -> str:

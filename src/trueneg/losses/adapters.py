@@ -19,7 +19,7 @@ Features = Mapping[str, Any]  # a column of texts as tokenised by sentence-trans
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
 
 
-def checked_length(name: str, features: Tensor) -> None:
+def _check_unit_length(name: str, features: Tensor) -> None:
     """Check on a CPU that features are unit vectors; rounding in bfloat16 is accepted.
 
     Raises:
@@ -72,7 +72,7 @@ class OpenClipLoss(CrossModalLoss):
             ValueError: if features are not normalised; on an accelerator, values are not read.
         """
         for name, features in (("image_features", image_features), ("text_features", text_features)):
-            checked_length(name, features)
+            _check_unit_length(name, features)
         loss = self.of_features(text_features, image_features, logit_scale, class_probability).loss
         return {"contrastive_loss": loss} if output_dict else loss
 

@@ -63,7 +63,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
         UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
     file = Path(settings["table"])
-    _columns(settings)
+    _columns(settings)  # refuses a column that is used twice, also while the table does not exist
     if file.is_file():
         table = _read_table(settings)[1]
         refuse_by_kind(_located(file, _wrong_labels(table, settings)))

@@ -1,0 +1,22 @@
+"""How long the training of shipped studies would take on one GPU, by the cost model of ``trueneg check``; needs no data.
+
+    python benchmarks/gpu_hours.py config/studies/*.yaml
+
+Studies that train on a CPU are left out. Evaluation is not included.
+"""
+
+import sys
+
+from trueneg.cli.check import SUSTAINED, training_operations
+from trueneg.config.reading import read_configuration
+from trueneg.config.runs import all_runs
+from trueneg.config.trained_study import TrainedStudy
+
+print(f"| file | study | runs | hours at {SUSTAINED / 1e12:.0f} TFLOP/s |")
+print("|---|---|--:|--:|")
+for path in sys.argv[1:]:
+    for name, study in read_configuration([path]).studies.items():
+        if isinstance(study, TrainedStudy) and study.training.device != "cpu":
+            runs = all_runs(name, study)
+            hours = sum(map(training_operations, runs)) / SUSTAINED / 3600
+            print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
