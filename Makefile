@@ -1,34 +1,34 @@
-# Everything needs Python 3.11 or newer with pip; the first target called sets up .venv, later ones start at once.
+# All targets need Python 3.11 or newer with pip. The first one that you run sets up .venv; later ones start at once.
 PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := .venv/cluster
 OLDEST ?= .venv/oldest
-# One thread a process: the tests and jobs that run side by side would fight for the cores.
+# One thread per process: otherwise, tests and jobs that run in parallel would compete for the cores.
 export OMP_NUM_THREADS ?= 1
-# Compiled modules are kept even where the user turned this off: the tests start hundreds of processes that would compile them again.
+# Keep bytecode caches even if the user has disabled them: the tests start hundreds of processes that would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference docs clean
 
-demo: .venv/ready ## train, evaluate and draw the embedded default study
-	$(BIN)/snakemake --forcerun page # even if all is up to date: Snakemake prints the answers only after a job
+demo: .venv/ready ## train, evaluate and draw the default study
+	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not studies" tests
 
 test-long: SEED := $(shell date +%s)
-test-long: .venv/ready ## the long tests, and the property tests on other examples in every run
+test-long: .venv/ready ## the long tests, and the property tests with new examples in every run
 	@echo "Random inputs of this run: make test-long SEED=$(SEED)"
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "long or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) tests
 
 test-studies: .venv/ready ## every shipped study in miniature, from its source to the page; or STUDIES="config/config.yaml ..."
 	STUDIES="$(STUDIES)" $(BIN)/python -m pytest -s -m studies tests/miniature
 
-test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
+test-cluster: .venv/ready $(PLUGINS)/ready ## the cluster tests, on their own one-node Slurm; needs root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster
 
-test-oldest: $(OLDEST)/ready ## what a few minutes can show with the oldest supported versions (tests/oldest.txt), installed apart
+test-oldest: $(OLDEST)/ready ## tests that take a few minutes, with the oldest supported versions (tests/oldest.txt) in a separate environment
 	$(OLDEST)/bin/python -m pytest -m "not long and not studies" -p no:cacheprovider tests/config tests/store tests/stats tests/report \
 		tests/losses/test_estimators.py tests/losses/test_contrastive.py tests/losses/test_cross_modal.py tests/data tests/models
 
@@ -48,7 +48,7 @@ format: .venv/ready
 reference: .venv/ready ## rewrite the JSON schema and the configuration's reference page from the typed model
 	$(BIN)/python -m trueneg.config.reference config/schema.json docs/configuration.md
 
-docs: .venv/docs ## the documentation as a site, in site/
+docs: .venv/docs ## build the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Done. Open site/index.html in a browser; for its search: $(BIN)/mkdocs serve."
 
@@ -69,7 +69,7 @@ $(OLDEST)/ready: pyproject.toml tests/oldest.txt
 		hypothesis mpmath pytest statsmodels
 	@touch $@
 
-# Apart from the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, for seconds where none answers.
+# Outside the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, which takes seconds if none answers.
 $(PLUGINS)/ready: Makefile | .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(PLUGINS) \
 		'snakemake-executor-plugin-slurm>=2.8' 'snakemake-executor-plugin-slurm-jobstep>=0.6' \

@@ -1,14 +1,14 @@
-"""Two augmented views of CIFAR-size images: the batched augmentation against PIL and torchvision in a DataLoader.
+"""Time two augmented views of CIFAR-size images: the batched augmentation against PIL and torchvision in a DataLoader.
 
 Run it on an idle machine, with torchvision installed:
 
     python benchmarks/augment.py [--batches 40] [--rounds 5]
 
-It prints a Markdown table. The variants take turns in every round, so that a busy moment of the machine meets all of
-them; what counts is the ratio of two rows of one run. CPU time, of the variants without workers, tells the same where
-other work disturbs the clock. All variants draw crops, flips, jitter and greyscale from the
-same distributions and deliver two float32 batches of (128, 3, 32, 32). Ours includes the draw of the parameters, and
-the loader's workers stay alive between epochs.
+It prints a Markdown table. The variants take turns in every round, so that other work on the machine affects all of them;
+compare rows of the same run by their ratio. If other work disturbs the wall time, compare the CPU time, which is given for
+variants without workers. All variants draw crops, flips, jitter and greyscale from the same distributions and return two
+float32 batches of (128, 3, 32, 32). The time of ours includes drawing the parameters; the loader's workers stay alive
+between epochs.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 
 class TwoViews(Dataset):
-    """Pairs of views made image by image with PIL, as the DCL code makes them (without its blur)."""
+    """Pairs of views, made image by image with PIL as in the DCL code (without its blur)."""
 
     def __init__(self, images: Tensor) -> None:
         self.images = images.permute(0, 2, 3, 1).numpy()
@@ -56,7 +56,7 @@ class TwoViews(Dataset):
 
 
 def batched(images: Tensor, batches: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """What a training epoch does: draw everything, then gather and augment batch by batch."""
+    """Yield the batches of an epoch as training does: draw everything, then gather and augment batch by batch."""
     augmentation = ColorAugmentation(MEAN, STD)
     generator = torch.Generator().manual_seed(0)
     views = [augmentation.draw(batches * BATCH, SIZE, generator) for _ in range(2)]
@@ -67,7 +67,7 @@ def batched(images: Tensor, batches: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def measure(epoch: Callable[[], Iterator]) -> tuple[float, float]:
-    """Images (of two views each) a second, and CPU milliseconds of this process a batch, over a whole epoch."""
+    """Return images (two views each) per second and CPU milliseconds of this process per batch, over a whole epoch."""
     began, used = time.perf_counter(), time.process_time()
     batches = sum(1 for _ in epoch())
     seconds, used = time.perf_counter() - began, time.process_time() - used

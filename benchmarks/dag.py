@@ -1,4 +1,4 @@
-"""How long Snakemake takes to plan studies of many jobs, and where the time goes: a dry run of the real Snakefile.
+"""Measure how long Snakemake takes to plan studies with many jobs, and where the time goes: a dry run of the real Snakefile.
 
 python benchmarks/dag.py --jobs 1000 10000
 python benchmarks/dag.py --jobs 10000 --profile
@@ -32,7 +32,7 @@ JOBS_A_SEED = 1 + 2 * len(OBJECTIVES)  # subsets; training and evaluation of eac
 
 
 def study(jobs: int) -> dict:
-    """A study of about so many jobs: the digits, a seed a job."""
+    """Return a study of the digits with about this many jobs, with one seed per job."""
     return {
         "title": "Many jobs",
         "dataset": {"source": "digits", "rare_classes": [5, 6, 7, 8, 9], "fraction": 0.25, "test": 0.25},
@@ -46,17 +46,17 @@ def study(jobs: int) -> dict:
 
 
 def command(folder: Path) -> list[str]:
-    """Snakemake's arguments for a dry run in a folder."""
+    """Return Snakemake's arguments for a dry run in a folder."""
     places = {"--snakefile": ROOT / "Snakefile", "--directory": folder, "--configfile": folder / "study.yaml"}
     return [*(str(part) for place in places.items() for part in place), "--dry-run", "--cores", "2"]
 
 
 def measured(jobs: int, limit: int) -> str:
-    """What Snakemake plans, and the seconds that its dry run takes: by the clock, and of the processor.
+    """Time a dry run, and return the number of planned jobs, the wall time and the CPU time as text.
 
     Args:
-        jobs: about so many.
-        limit: seconds of the processor.
+        jobs: approximate number of jobs.
+        limit: maximum CPU time in seconds.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -80,7 +80,7 @@ def measured(jobs: int, limit: int) -> str:
 
 
 def profiled(jobs: int) -> None:
-    """Where the time of a dry run goes: the functions that take most, with what they call and without."""
+    """Profile a dry run, and print the functions that take most time, with and without the functions that they call."""
     from snakemake.cli import main
 
     with tempfile.TemporaryDirectory() as name:

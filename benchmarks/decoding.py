@@ -1,11 +1,11 @@
-"""Decoding a folder of images into the cache, beside reading and resizing the same files with Pillow on all cores.
+"""Time decoding a folder of images into the cache against reading and resizing the same files with Pillow on all cores.
 
     python benchmarks/decoding.py FOLDER [--resolution 224] [--rounds 3]
 
-They take turns, on as many processes (Pillow) and threads (the cache) as there are cores; the files are read once beforehand, so
-that all find them in the system's cache. Pillow's way is what a loop would be: open, convert to grey, resize; once with the
-pixels thrown away where they were made, once with them handed back to the caller. The cache's adds the checksums and the file
-that is written. Prints a Markdown table with the ratios of each round.
+The variants take turns, with as many processes (Pillow) or threads (the cache) as there are cores. All files are read once
+first, so that they are in the system's cache. The Pillow variants do what a simple loop would: open, convert to grey, resize; one
+discards the pixels in the worker process, the other returns them to the caller. The cache also computes checksums and writes a
+file. Prints a Markdown table with the ratios of each round.
 """
 
 import argparse

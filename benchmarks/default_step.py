@@ -1,10 +1,10 @@
-"""An update of the default study (digits), plain and compiled: how long, and how much of it is convolution.
+"""Time an update of the default study (digits), plain and compiled, and measure the share of convolutions.
 
 Run it on an idle machine:
 
     python benchmarks/default_step.py [--epochs 20]
 
-Plain and compiled training take turns, an epoch each, in one process with one thread; what counts is their ratio.
+Plain and compiled training take turns, one epoch each, in one process with one thread; compare them by their ratio.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from trueneg.training.simclr import SimCLR
 
 
 def training(objective: str, compiled: bool) -> SimCLR:
-    """The objective's run with the first seed, long enough for any number of epochs."""
+    """Return the objective's run with the first seed, long enough for any number of epochs."""
     study = read_configuration(["config/config.yaml"]).studies["digits"]
     runs = [run for run in all_runs("digits", study) if run.objective == objective]
     settings = runs[0].to_json()["settings"]
@@ -33,14 +33,14 @@ def training(objective: str, compiled: bool) -> SimCLR:
 
 
 def milliseconds(run: SimCLR) -> float:
-    """Of an update, over one epoch."""
+    """Return the mean duration of an update over one epoch."""
     began = time.perf_counter()
     run.train_epoch()
     return 1000 * (time.perf_counter() - began) / run.updates_per_epoch
 
 
 def convolution_share(run: SimCLR) -> float:
-    """The share of an epoch's CPU time that convolutions and their gradients take."""
+    """Return the share of an epoch's CPU time that convolutions and their gradients take."""
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         run.train_epoch()
     events = profiled.key_averages()

@@ -1,9 +1,9 @@
-"""Where the time of a finished workflow went, by rule, from Snakemake's newest log.
+"""Show where the time of a finished workflow went, by rule, from Snakemake's newest log.
 
     make demo
     python benchmarks/demo.py
 
-Wall: while at least one job of the rule ran. Jobs run side by side, so the column adds up to more than the total.
+Wall time counts while at least one job of the rule runs. Jobs run in parallel, so the column adds up to more than the total.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""ResNet-18 on CIFAR-size images, forward and backward, as a share of what the machine reaches on a matrix product.
+"""Measure the speed of ResNet-18 on CIFAR-size images, forward and backward, as a share of the speed of a matrix product.
 
 Run it on an idle machine:
 
     python benchmarks/encoder.py [--rounds 3] [--threads N]
 
-It prints a Markdown table. In every round each variant is timed between two large float32 matrix products of the same
-process, so that a busy moment meets both; the share is the median over rounds of (variant / mean of the two products).
+It prints a Markdown table. In every round, each variant is timed between two large float32 matrix products in the same
+process, so that other work affects both; the share is the median over rounds of (variant / mean of the two products).
 Operations are counted as three forward passes of the convolutions: batch norms, ReLUs, loss and optimiser take time
-but count as nothing. The last rows are a whole training step: two augmented views of 128 images, forward, debiased
+but are not counted. The last rows are a whole training step: two augmented views of 128 images, forward, debiased
 contrastive loss, backward, Adam; and the same with ``training.compile``.
 """
 
@@ -28,7 +28,7 @@ from trueneg.training.augment import ColorAugmentation
 from trueneg.training.simclr import compiled_embedding, embed_views
 
 SHAPE = (3, 32, 32)
-SIDE = 4096  # of the matrices
+SIDE = 4096  # side of the matrices
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -38,7 +38,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def product_rate() -> float:
-    """GFLOP/s of a large float32 matrix product."""
+    """Return the GFLOP/s of a large float32 matrix product."""
     left, right = torch.ones(SIDE, SIDE), torch.ones(SIDE, SIDE)
     return 2 * SIDE**3 / seconds(lambda: left @ right) / 1e9
 
@@ -55,11 +55,11 @@ def forward_backward(batch: int, layout: torch.memory_format) -> Callable[[], ob
 
 
 def whole_step(batch: int, embed: Callable[..., Tensor]) -> Callable[[], object]:
-    """A step of training on ``batch`` views: half as many images, two views each.
+    """Return a function that runs a training step on ``batch`` views: half as many images, two views each.
 
     Args:
-        batch: views.
-        embed: plain or compiled, from :mod:`trueneg.training.simclr`.
+        batch: number of views.
+        embed: plain or compiled embedding from :mod:`trueneg.training.simclr`.
     """
     encoder = build_encoder("resnet18", in_channels=3)
     network = nn.Sequential(encoder, ProjectionHead(encoder.dimensions)).to(memory_format=torch.channels_last)
@@ -94,7 +94,7 @@ def main() -> None:
     }
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         build_encoder("resnet18", in_channels=3)(torch.empty(1, *SHAPE))
-    flops = 3 * counter.get_total_flops()  # forward, and two products per layer backward
+    flops = 3 * counter.get_total_flops()  # the forward pass, and two products per layer in the backward pass
     rates = {variant: [] for variant in variants}
     shares = {variant: [] for variant in variants}
     products = [product_rate()]

@@ -1,4 +1,4 @@
-"""How long the training of shipped studies would take on one GPU, by the cost model of ``trueneg check``; needs no data.
+"""Estimate how long training the shipped studies takes on one GPU, with the cost model of ``trueneg check``; needs no data.
 
     python benchmarks/gpu_hours.py config/studies/*.yaml
 

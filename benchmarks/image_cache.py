@@ -1,14 +1,13 @@
-"""Training on 224-pixel images that lie on the disk, against the same images on the device: pairs a second, share of waiting.
+"""Time training on 224-pixel images from disk against the same images on the device: pairs per second, share of waiting.
 
-Run it on an idle machine, with some 2 GB of disk and as much free memory:
+Run it on an idle machine, with about 2 GB of free disk space and as much free memory:
 
     python benchmarks/image_cache.py [--rounds 3] [--threads 1] [--device cpu] [--folder .]
 
 It writes a source whose training images exceed the budget of ``trueneg.training.image_loading``, and prints a Markdown table.
-Each network trains the same updates in three ways, which take turns: with the images on the device (a larger budget), from the
-disk with the file in the system's cache, and from the disk with the file thrown out of the cache before every turn. Nothing but
-speed depends on the pixels, so they are noise; the sentences are the phantom's. The last rows are the reader alone, with nobody
-at work beside it.
+Each network trains the same updates in three ways, which take turns: with the images on the device (a larger budget), from disk
+with the file in the system's cache, and from disk with the file evicted from the cache before every turn. Only speed is measured,
+so the pixels are noise; the sentences are the phantom's. The last rows measure the reader alone, without training.
 """
 
 import argparse
@@ -36,7 +35,7 @@ from trueneg.training.image_text import ImageText
 
 IMAGES, SIDE = 32_000, 224  # 70 % are for training: 1.05 GiB
 BATCH_SIZE = 64
-# The encoder's settings, and the updates of a turn.
+# The encoder's settings, and the number of updates per turn.
 NETWORKS = {
     "small (the default)": (encoders.SmallEncoderSettings(name="small"), 20),
     "ResNet-18": (encoders.ResNetSettings(name="resnet18"), 2),
@@ -59,21 +58,21 @@ def write_source(path: Path) -> None:
     )
     write_pairs(source, path)
     with path.open("rb") as file:
-        os.fsync(file.fileno())  # what is not on the disk yet cannot leave the cache
+        os.fsync(file.fileno())  # pages that are not on disk yet cannot be evicted from the cache
 
 
 def prepare(way: str, source: PairSource, path: Path) -> None:
-    """Have the whole file in the system's cache; or nothing of it."""
+    """Load the whole file into the system's cache, or evict it from the cache."""
     if way != NOT_CACHED:
         source.images.max()
         return
-    source.images.base.madvise(mmap.MADV_DONTNEED)  # pages that a process maps would stay
+    source.images.base.madvise(mmap.MADV_DONTNEED)  # mapped pages would stay in the cache
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def settings_of(encoder: Any, updates: int, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """A run of the defaults with this encoder."""
+    """Return the settings of a run with the defaults and this encoder."""
     models = {
         "encoder": encoder,
         "text_encoder": encoders.SmallTextEncoderSettings(name="small"),
@@ -99,14 +98,14 @@ def started(settings: dict[str, dict[str, Any]], source: PairSource, subset: Pai
 
 
 def turn(training: ImageText) -> tuple[float, float]:
-    """Pairs a second and share of waiting, of the run's one epoch."""
+    """Train the run's only epoch, and return pairs per second and the share of waiting."""
     row = training.train_epoch()
-    training.epoch = 0  # the same updates once more
+    training.epoch = 0  # so that the next turn repeats the same updates
     return row["pairs_per_second"], row["waiting"]
 
 
 def reader_alone(source: PairSource, subset: PairSubset, device: str) -> float:
-    """Images a second."""
+    """Return images per second."""
     order = np.random.default_rng(0).permutation(subset.train)[: 60 * BATCH_SIZE]
     began = time.perf_counter()
     with contextlib.closing(image_loading.read_ahead(source.images, np.split(order, 60), torch.device(device))) as batches:

@@ -1,10 +1,10 @@
-"""Time and memory of the losses beside their peers: lightly's NTXentLoss, OpenCLIP's ClipLoss, and plain PyTorch.
+"""Compare time and memory of the losses with their peers: lightly's NTXentLoss, OpenCLIP's ClipLoss and plain PyTorch.
 
     pip install lightly open_clip_torch
     python benchmarks/losses.py --threads 2 --table benchmarks/losses.md
 
-All losses of a batch size run in turns in one process, forward and backward, and a median is taken over the turns: what else
-the machine does then falls on all alike. Peak memory is the largest resident size of a process of its own (Linux).
+For each batch size, all losses take turns in one process, forward and backward, so that other work on the machine affects all of
+them; the tables give medians over turns. Peak memory is the largest resident size of a separate process (Linux).
 """
 
 import argparse
@@ -60,7 +60,7 @@ print(kibibytes / 2**20, seconds)
 
 
 def plain_cl(z1, z2, temperature=0.5):
-    """What somebody writes who knows the equation, as :func:`plain_dcl` and :func:`plain_hcl`."""
+    """Compute CL directly from its equation; :func:`plain_dcl` and :func:`plain_hcl` do the same for DCL and HCL."""
     z = functional.normalize(torch.cat((z1, z2)), dim=1)
     logits = (z @ z.T / temperature).fill_diagonal_(-math.inf)
     return functional.cross_entropy(logits, torch.arange(len(z)).roll(len(z1)))
@@ -94,7 +94,7 @@ PLAIN = {"CL": plain_cl, "DCL": plain_dcl, "HCL": plain_hcl}
 
 
 def two_view(batch):
-    """lightly's call at t = 0.5, embeddings of 128 numbers."""
+    """Return calls with lightly's signature at t = 0.5 and D = 128, and their inputs."""
     z1, z2 = torch.randn(2, batch, 128).unbind()
     inputs = [z1.requires_grad_(), z2.requires_grad_()]
     peer = NTXentLoss(temperature=0.5)
@@ -106,7 +106,7 @@ def two_view(batch):
 
 
 def marking(batch):
-    """Losses that decide which negatives are false, beside CL; similarities of a guide are given."""
+    """Return calls of CL and of losses that decide which negatives are false, with a guide's similarities; and their inputs."""
     z1, z2 = torch.randn(2, batch, 128).unbind()
     inputs = [z1.requires_grad_(), z2.requires_grad_()]
     guide = {"negative_similarity": torch.rand(2 * batch, 2 * batch), "positive_similarity": 0.5 + 0.5 * torch.rand(2 * batch)}
@@ -123,7 +123,7 @@ def marking(batch):
 
 
 def cross_modal(batch):
-    """OpenCLIP's call at a logit scale of 14, features of 512 numbers."""
+    """Return calls with OpenCLIP's signature at a logit scale of 14 and D = 512, and their inputs."""
     image, text = (torch.nn.functional.normalize(torch.randn(batch, 512), dim=-1) for _ in range(2))
     scale = torch.tensor(14.0)
     inputs = [image.requires_grad_(), text.requires_grad_(), scale.requires_grad_()]
@@ -135,7 +135,7 @@ def cross_modal(batch):
 
 
 def beside_plain(batch):
-    """Each loss after its plain implementation, which it equals."""
+    """Return calls of each loss after its plain implementation, checked to be equal; and their inputs."""
     z1, z2 = torch.randn(2, batch, 128).unbind()
     inputs, calls = [z1.requires_grad_(), z2.requires_grad_()], {}
     for name, plain in PLAIN.items():
@@ -147,7 +147,7 @@ def beside_plain(batch):
 
 
 def medians(calls, inputs, seconds):
-    """Milliseconds of each call with its backward pass, in turns for this long (three turns at least)."""
+    """Return each call's median milliseconds, backward pass included; calls take turns for this long, at least three times."""
     taken = {name: [] for name in calls}
     for call in calls.values():
         call().backward()

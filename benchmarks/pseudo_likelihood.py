@@ -1,10 +1,10 @@
-"""Pseudo-log-likelihood beside minicons 0.3.39, on the real sentences of Open-I, with a BERT of 4 layers, 256 wide, 30,000 words.
+"""Time pseudo-log-likelihoods against minicons 0.3.39: sentences of Open-I, BERT with 4 layers, width 256 and 30,000 words.
 
-    pip install torchxrayvision; pip install --no-deps minicons==0.3.39 wonderwords   (in an environment of their own)
+    pip install torchxrayvision; pip install --no-deps minicons==0.3.39 wonderwords   (in a separate environment)
     python benchmarks/pseudo_likelihood.py --threads 2 --table benchmarks/pseudo_likelihood.md
 
-Both score the same unique sentences in turns, and a median is taken over the turns. The corpus with its repetitions: ours scores
-all of it, minicons a random part. Weights are random: they do not matter for speed. minicons gets the batch size that suits it.
+Both score the same unique sentences in turn; the table gives medians over turns. Of the corpus with its repetitions, ours scores
+all sentences, minicons a random sample. Weights are random, which does not affect speed. minicons uses its fastest batch size.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from trueneg.text import open_i, pseudo_log_likelihood, split_sentences
 from trueneg.text.scorers import PlainBert
 from trueneg.text.tokenizing import train_tokenizer
 
-# transformers 5 removed what minicons calls; it was the tokenizer's own call.
+# minicons calls this method, which did the same as calling the tokenizer; transformers 5 removed it.
 PreTrainedTokenizerFast.batch_encode_plus = PreTrainedTokenizerFast.__call__
 from minicons import scorer as minicons_scorer  # noqa: E402
 
@@ -36,7 +36,7 @@ GENERATOR = np.random.default_rng(0)
 
 
 def corpus(archive):
-    """Every sentence of every report, with repetitions."""
+    """Return every sentence of every report, with repetitions."""
     texts = (" ".join(open_i.section_text(root).values()) for _, root in open_i.read_archive(open_i.find_archive(archive)))
     return [sentence for text in texts for sentence in split_sentences(text)]
 
@@ -50,18 +50,18 @@ def token_counts(tokenizer, sentences):
 
 
 def floating_point_operations(lengths):
-    """What the short way cannot do without: matrix products of its layers and head, by sentence length."""
+    """Count the operations that plain BERT's fast path needs: matrix products of its layers and head, given sentence lengths."""
     t, h, s = lengths + 2, WIDTH, lengths  # positions, width, masked copies
     attention = 4 * t * h
-    first = t * (2 * h * h + 16 * h * h + attention)  # output and feed-forward of every position; projections: once a sentence
+    first = t * (2 * h * h + 16 * h * h + attention)  # output and feed-forward of every position; projections: once per sentence
     middle = (LAYERS - 2) * t * (24 * h * h + attention)
-    last = t * 4 * h * h + 20 * h * h + attention  # keys and values of every position; all else of the target's
+    last = t * 4 * h * h + 20 * h * h + attention  # keys and values of every position; the rest only at the target
     head = 2 * h * h + 2 * h * WORDS
     return float((s * (first + middle + last + head) + 2 * t * 6 * h * h).sum())
 
 
 def product_rate(seconds=2.0):
-    """Floating-point operations a second of a large matrix product, on average: what else the machine does slows it too."""
+    """Return the mean FLOP/s of a large matrix product, which other work on the machine slows as well."""
     a, done, begun = torch.randn(2048, 2048), 0, time.perf_counter()
     a @ a
     while time.perf_counter() - begun < seconds:
@@ -77,7 +77,7 @@ def rate(score, sentences, tokens):
 
 
 def peak_memory(count, arguments):
-    """MiB at most of a process that scores so many different sentences (Linux)."""
+    """Return the peak memory, in MiB, of a process that scores this many distinct sentences (Linux)."""
     command = [sys.executable, __file__, "--memory", str(count), "--threads", str(arguments.threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     return float(done.stdout.split()[-1])

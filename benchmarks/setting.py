@@ -1,4 +1,4 @@
-"""What pilot studies say about the setting: the best temperature of each objective, and how much the setting can tell per hour.
+"""Summarise pilot studies of a setting: the best temperature of each objective, and how much an hour of training can show.
 
     snakemake rows --configfile config/studies/tuned_baseline_setting.yaml
     python benchmarks/setting.py results/tuned_baseline_width_*
@@ -6,9 +6,9 @@
     python benchmarks/setting.py results/digits_pilot --seeds 10
 
 Headroom: the primary measurement of the oracle minus that of the baseline on the test split, each at the temperature with the
-largest mean on the validation split. Standard deviation: of the paired difference at equal temperatures, pooled over them.
+largest mean on the validation split. Standard deviation: that of the paired difference at equal temperatures, pooled over all.
 The ratio is headroom / (standard deviation · √ hours per run): the test statistic that a fixed time buys, up to a factor.
-Power: of a two-sided paired t test at 5 % with --seeds seeds, from the headroom and the standard deviation of its own difference.
+Power: that of a two-sided paired t test at 5 % with --seeds seeds, from the headroom and its own standard deviation over seeds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def measured(gathered):
 
 
 def power(gain, seeds):
-    """Return the power of a two-sided paired t test at 5 % with as many seeds, if the pilot's differences are the truth."""
+    """Return the power of a two-sided paired t test at 5 % with this many seeds, if the pilot's differences are the truth."""
     noncentrality = np.sqrt(seeds) * abs(gain.mean()) / gain.std(ddof=1)
     critical = stats.t.ppf(0.975, seeds - 1)
     return stats.nct.sf(critical, seeds - 1, noncentrality)  # the other tail is negligible

@@ -1,4 +1,4 @@
-"""Lines of code by package: without docstrings, imports, blank lines and comments.
+"""Count lines of code by package, without docstrings, imports, blank lines and comments.
 
 python benchmarks/size.py              # of src/trueneg
 python benchmarks/size.py OTHER/src/trueneg
@@ -23,10 +23,10 @@ NO_CODE = (
 
 
 def code_lines(text: str) -> int:
-    """Lines that hold code, counted as they stand: a statement over three lines is three.
+    """Count the lines that contain code; a statement over three lines counts as three.
 
     Args:
-        text: of a Python module.
+        text: source of a Python module.
 
     Example:
         >>> code_lines('import os\\n\\n\\ndef f():\\n    "Doc."\\n    return 1  # one\\n')

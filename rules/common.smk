@@ -39,7 +39,7 @@ try:
     for study in trainings.studies.values():
         published_numbers(
             study, PUBLISHED
-        )  # raises an error if a study names numbers that the papers do not print
+        )  # raises an error if a study names numbers that are not in the papers
     protocols = {
         name: committed_protocol(name, study.protocol)
         for name, study in trainings.studies.items()
@@ -89,10 +89,10 @@ def experiments(wildcards):
 
 
 def growing(section, gpus=None, **found):
-    """Return a job's resources from a section of the configuration; memory and time are multiplied by the number of the attempt.
+    """Return a job's resources from a section of the configuration; memory and time are multiplied by the attempt number.
 
-    `gpus` is a function that returns the number of GPUs; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for a cluster
-    that takes --gres instead of --gpus.
+    `gpus` is a function that returns the number of GPUs; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for clusters
+    that take --gres instead of --gpus.
     """
 
     def of_attempt(key):
@@ -112,7 +112,7 @@ def growing(section, gpus=None, **found):
 
 
 def when_planned(function, *arguments):
-    """Return a parameter that is computed only when a job is planned, such as a code fingerprint, whose change reruns the job."""
+    """Return a parameter that is computed only when a job is planned, such as a code fingerprint; if it changes, the job reruns."""
 
     def parameter(wildcards):
         return function(*arguments)

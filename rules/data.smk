@@ -1,5 +1,5 @@
-# Needs the user's files and, for image–text studies, the sentences and their class probabilities. Makes the decoded images (one file per
-# source and resolution) and the subsets of each block of seeds.
+# Inputs: the user's files and, for image–text studies, the sentences and their class probabilities. Outputs: the decoded images (one file
+# per source and resolution) and the subsets of each block of seeds.
 
 
 rule source:

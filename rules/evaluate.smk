@@ -1,4 +1,4 @@
-# Needs the manifests (and the runs that they list). Makes rows (one number each, with the columns of trueneg.store.rows), and the other
+# Inputs: the manifests (and the runs that they list). Outputs: rows (one number each, with the columns of trueneg.store.rows), and the other
 # artefacts that figures need: training curves, records of the runs, t-SNE coordinates, comparisons.
 
 ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/runs"}
@@ -28,7 +28,7 @@ rule evaluate:
 
 
 rule select:
-    """Select one configuration of each tuned objective by its pilot seeds on the validation split."""
+    """Select one configuration of each tuned objective on the validation split of its pilot seeds."""
     input:
         rows=trainings.pilots(rules.evaluate.output.rows),
     output:
@@ -127,7 +127,7 @@ rule eta_by_class:
         "../workflow/scripts/eta_by_class.py"
 
 
-# Measure how well the networks of a block rank the negatives that human raters judge to be false.
+# Measure how well the networks of a block rank the negatives that human raters judged to be false.
 use rule evaluate as human_ratings with:
     input:
         source=trainings.source,
@@ -140,7 +140,7 @@ use rule evaluate as human_ratings with:
 
 
 rule rating_references:
-    """Measure how well one expert, words and the language model rank these negatives, and how η correlates with their share."""
+    """Measure how well one expert, TF-IDF and the language model rank these negatives, and how η correlates with their share."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),

@@ -1,5 +1,5 @@
-# Needs the gathered rows of a study, its experiments and other artefacts. Makes its figures and tables, and results/index.html, which shows
-# every study found in results/.
+# Inputs: the gathered rows of a study, its experiments and other artefacts. Outputs: its figures and tables, and results/index.html, which
+# shows every study found in results/.
 
 
 # Each figure and table is an output, so that it can be requested by its path; unchanged ones are not drawn again.

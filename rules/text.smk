@@ -1,5 +1,6 @@
-# Needs reports (synthetic, of Open-I or MIMIC-CXR, or a table) or captions. Makes sentences, their likelihoods under language models that were
-# not trained on their reports, class probabilities, and tables that compare the two. Split sentences, trained models and scores are reused.
+# Inputs: reports (synthetic, from Open-I or MIMIC-CXR, or from a table) or captions. Outputs: sentences, their likelihoods under language
+# models that were not trained on their reports, class probabilities, and tables that compare the two. Split sentences, trained models and
+# scores are reused.
 # The steps that image–text studies need run first, so that this long chain runs in parallel with the training of other studies.
 
 
@@ -122,7 +123,7 @@ rule score:
         "../workflow/scripts/score.py"
 
 
-# Score a part of the sentences and write the scores to the cache: one job per GPU.
+# Score one shard of the sentences and write the scores to the cache: one job per GPU.
 use rule score as score_shard with:
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",

@@ -1,4 +1,4 @@
-# Needs only the configuration. Makes the results of the theory studies: tidy tables, which figures and tables show.
+# Input: only the configuration. Outputs: the results of the theory studies, as tidy tables that the figures and tables show.
 
 
 rule simulate:

@@ -1,4 +1,4 @@
-# Needs the decoded images and the subsets of a block. Makes a manifest that lists the runs of the block in the store, with checksums.
+# Inputs: the decoded images and the subsets of a block. Output: a manifest that lists the runs of the block in the store, with checksums.
 #
 # The runs themselves are not declared outputs, because Snakemake deletes declared outputs before a job starts and when it fails.
 

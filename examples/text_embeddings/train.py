@@ -141,7 +141,7 @@ def main():
             model = train(estimator_of(share), training, classes, seed, options.epochs)
             found[name].append(retrieval(model, test, relevant))
             print("  {}: R@1 {:.2f}, MRR {:.2f}".format(name, *found[name][-1]), flush=True)
-    print("\n| method | R@1 | difference to CL | MRR | difference to CL |\n|---|--:|--:|--:|--:|")
+    print("\n| method | R@1 | difference from CL | MRR | difference from CL |\n|---|--:|--:|--:|--:|")
     for name, values in found.items():
         print("|", " | ".join([name, *map(compared, np.transpose(values), np.transpose(found["CL"]))]), "|")
 

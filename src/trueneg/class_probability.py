@@ -43,7 +43,7 @@ def from_log_likelihood(
 ) -> "np.ndarray | Tensor":
     r"""Compute η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
 
-    Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p) with a bounded exponent, so that it neither
+    As in Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p) with a bounded exponent, so that it neither
     overflows nor underflows to 0. Long texts always have a low likelihood; with `tokens`, log p is averaged over the tokens of
     each text, which the paper does not do.
 

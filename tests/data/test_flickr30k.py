@@ -174,7 +174,7 @@ def test_missing_and_damaged_files_are_named(official, tmp_path):
     ):
         SOURCE.read(official)
     (official / KARPATHY).write_text(json.dumps({"images": []}))
-    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: contains no photographs"):
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json .*no photographs"):
         SOURCE.read(official)
     (official / KARPATHY).unlink()
     with pytest.raises(

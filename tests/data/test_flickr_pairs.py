@@ -223,7 +223,7 @@ def test_invalid_lines_are_named(official, file, line, message):
     [
         ("100_a.jpg\t101_a.jpg#2\t1\t2\t5", r"ExpertAnnotations\.txt: line 4 is not an image, a caption's id and three ratings"),
         ("100_a.jpg\t101_a.jpg#2\t1\t2", r"line 4 is not an image"),
-        ("107_a.jpg\t100_a.jpg#2\t1\t1\t1", "line 4 rates a pair that an earlier line rates"),
+        ("107_a.jpg\t100_a.jpg#2\t1\t1\t1", "line 4 .*pair.* earlier line"),
     ],
 )
 def test_invalid_ratings_are_named(data, line, message):

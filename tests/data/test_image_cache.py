@@ -199,7 +199,7 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
         r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):
-        assert re.search(f"{path.name}: {what}", line), line
+        assert re.search(f"{path.name} {what}", line), line
     assert len(lines) == 4
     # One RGB image a shard: the six good ones are there.
     assert sorted(times(tmp_path / "cache")) == [f"{number:06d}.json" for number in range(4, 10)]
@@ -212,7 +212,7 @@ def test_at_most_ten_unusable_images_are_named(tmp_path):
     with pytest.raises(UserError) as error:
         cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
     lines = str(error.value).split("\n")
-    assert [line.split(":")[0] for line in lines[:10]] == list(map(str, paths[:10]))
+    assert all(line.startswith(f"{path} ") for line, path in zip(lines[:10], paths[:10], strict=True))
     assert lines[10:] == ["… and 3 more errors."]
 
 
@@ -283,9 +283,7 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     contents = [encoded(picture(number)) for number in range(6)]
     write_parquet(path, [*contents[:4], None, contents[5][:100]], 10)
     images = ParquetImages({path: "image"}, tuple((path, row) for row in range(6)))
-    with pytest.raises(
-        UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no readable content.*\n.*row 5 .*: is damaged"
-    ):
+    with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\) .*no readable content.*\n.*row 5 .*damaged"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(

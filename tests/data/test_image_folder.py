@@ -93,7 +93,7 @@ def test_images_are_grey_only_if_all_are(tmp_path):
 def test_images_of_several_sizes_need_a_resolution(tmp_path):
     write_classes(tmp_path)
     write_picture(tmp_path / "cat/3.png", 99, width=41)
-    with pytest.raises(UserError, match=r"cat/3.png: is 41 × 30 pixels; expected 40 × 30 .*dataset.resolution"):
+    with pytest.raises(UserError, match=r"cat/3.png\b.* 41 × 30 pixels; expected 40 × 30 .*dataset.resolution"):
         load(tmp_path)
     assert load(tmp_path, resolution=8).images.shape == (10, 3, 8, 8)
 
@@ -143,18 +143,14 @@ def broken_picture(folder, name, content=b"GIF89a"):
     ("damage", "message"),
     [
         pytest.param(lambda own: extra(own, "cow"), r"own/cow: found an empty folder; expected PNG or JPEG", id="empty class"),
-        pytest.param(lambda own: write_picture(own / "1.png", 1), r"own/1.png: .* class folder", id="image of no class"),
+        pytest.param(lambda own: write_picture(own / "1.png", 1), r"own/1.png .* class folder", id="image of no class"),
         pytest.param(lambda own: broken_picture(own, "cat/1.gif"), r"own/cat: 1 of 4 images, such as 1.gif.*PNG", id="format"),
-        pytest.param(
-            lambda own: broken_picture(own, "dog/2.JPEG"), r"own/dog/2.JPEG: is neither a PNG nor a JPEG", id="no image"
-        ),
-        pytest.param(lambda own: broken_picture(own, "cat/0.png", b""), r"own/cat/0.png: is neither a PNG nor", id="empty file"),
-        pytest.param(lambda own: (own / "cat/4.png").symlink_to("x"), r"own/cat/4.png: has no readable content", id="lost link"),
-        pytest.param(lambda own: (own / "cat/up").symlink_to(own), r"own/cat/up/cat: links to .*own/cat", id="circle"),
-        pytest.param(lambda own: write_classes(own, ("d\nog",)), r"own: 'd\\nog' is the name of a class", id="name"),
-        pytest.param(
-            lambda own: write_classes(own / "val"), r"own: contains the folders bird, cat, dog, val; expected", id="val"
-        ),
+        pytest.param(lambda own: broken_picture(own, "dog/2.JPEG"), r"own/dog/2.JPEG .*PNG.*JPEG", id="no image"),
+        pytest.param(lambda own: broken_picture(own, "cat/0.png", b""), r"own/cat/0.png .*PNG.*JPEG", id="empty file"),
+        pytest.param(lambda own: (own / "cat/4.png").symlink_to("x"), r"own/cat/4.png .*content", id="lost link"),
+        pytest.param(lambda own: (own / "cat/up").symlink_to(own), r"own/cat/up/cat .*own/cat\b", id="circle"),
+        pytest.param(lambda own: write_classes(own, ("d\nog",)), r"own .*'d\\nog'", id="name"),
+        pytest.param(lambda own: write_classes(own / "val"), r"own .*folders bird, cat, dog, val; expected", id="val"),
     ],
 )
 def test_what_cannot_be_read_is_reported(tmp_path, damage, message):
@@ -168,7 +164,7 @@ def test_a_damaged_image_is_named(tmp_path):
     write_classes(tmp_path)
     for place in ("dog/0.png", "cat/1.jpg"):
         (tmp_path / place).write_bytes((tmp_path / place).read_bytes()[:-100])
-    with pytest.raises(UserError, match=r"cat/1.jpg: is damaged"):
+    with pytest.raises(UserError, match=r"cat/1.jpg .*damaged"):
         load(tmp_path)
 
 
@@ -188,7 +184,7 @@ def test_several_mistakes_are_reported_at_once(tmp_path):
 def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
     for name in names:
         write_classes(tmp_path / name, images=1)
-    with pytest.raises(UserError, match=rf"contains the folders {', '.join(sorted(names))}; expected train"):
+    with pytest.raises(UserError, match=rf"folders {', '.join(sorted(names))}; expected train"):
         load(tmp_path)
 
 
@@ -197,7 +193,7 @@ def test_a_class_in_one_split_only_is_named(tmp_path, missing):
     for split in ("train", "test"):
         write_classes(tmp_path / split, CLASSES[:2] if split == missing else CLASSES, images=1)
     (other,) = {"train", "test"} - {missing}
-    with pytest.raises(UserError, match=rf"class dog is only in {other} \(1 such classes\); expected the same classes"):
+    with pytest.raises(UserError, match=rf"class dog is only in {other} \(.*\b1\); expected the same classes"):
         load(tmp_path)
 
 
@@ -225,7 +221,7 @@ def test_a_folder_that_may_not_be_read_is_reported(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(UserError, match=r"cat: cannot be read \(Permission denied\)"):
+    with pytest.raises(UserError, match=r"cat .*\(Permission denied\)"):
         image_folder._files(tmp_path / "cat")
 
 
@@ -234,7 +230,7 @@ def test_a_study_without_test_images_states_what_it_holds_out(tmp_path):
     settings = {"source": "image_folder", "path": "own", "fraction": 1.0, "rare_classes": []}
     settings |= {"images_per_class": None, "validation": 0.2, "test": None}
     source = load(tmp_path / "own")
-    with pytest.raises(UserError, match=r"own has no folder test, .*set dataset.test"):
+    with pytest.raises(UserError, match=r"own has no .*set dataset.test"):
         drawing_settings(source, settings)
     subset = make_subset(source, seed=0, **drawing_settings(source, settings | {"test": 0.25}))
     assert np.bincount(source.labels[subset.test]).tolist() == [2, 2, 2]

@@ -385,11 +385,11 @@ def test_inconsistent_tables_are_rejected(data):
     lines = {name: folder / f"mimic-cxr-2.0.0-{name}.csv.gz" for name in ("metadata", "split")}
     whole = lines["split"].read_bytes()
     rewrite(lines["split"], lambda text: "".join(text.splitlines(keepends=True)[:-3]))
-    with pytest.raises(UserError, match=r"split\.csv\.gz: lacks 3 images of .*metadata"):
+    with pytest.raises(UserError, match=r"split\.csv\.gz lacks 3 images of .*metadata"):
         read_radiographs(folder)
     lines["split"].write_bytes(whole)
     rewrite(lines["metadata"], lambda text: "".join(text.splitlines(keepends=True)[:-2]))
-    with pytest.raises(UserError, match=r"metadata\.csv\.gz: lacks 2 images"):
+    with pytest.raises(UserError, match=r"metadata\.csv\.gz lacks 2 images"):
         read_radiographs(folder)
 
 
@@ -465,7 +465,7 @@ def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
         read_boxes(path, radiographs)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text(lines[0])
-    with pytest.raises(UserError, match=r"1\.1\.0\.csv: contains no boxes\."):
+    with pytest.raises(UserError, match=r"1\.1\.0\.csv: .*no boxes\."):
         read_boxes(tmp_path, radiographs)
     path.write_text("".join(lines)[:-40])
     with pytest.raises(UserError, match=rf"1\.1\.0\.csv: .*expected.*{ending}"):

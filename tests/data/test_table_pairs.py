@@ -226,9 +226,9 @@ def test_many_errors_of_one_kind_hide_no_other(data):
         ("", r": image, .* \(found none\)"),
         (
             "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
-            r"line 2 has 6 fields; expected the 5 of the header\. Enclose text",
+            r"line 2 has 6 fields; expected .*5\b.*header\. Enclose text",
         ),
-        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 fields; expected the 5 of the header"),
+        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
         ("image,text,image,patient,edema,mass\n", r"expected exactly one column .*: image \(found image, text, image, "),
         (
             b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n",
@@ -243,7 +243,7 @@ def test_a_malformed_table_is_named(data, content, message):
 
 
 def test_an_unreadable_table_is_named(data):
-    with pytest.raises(UserError, match=r"none\.csv: does not exist; expected a table with the columns image, text, patient"):
+    with pytest.raises(UserError, match=r"none\.csv .*columns image, text, patient"):
         read_image_table(settings_of(data, table=data / "none.csv"))
     for name, message in (
         ("table.parquet", "cannot be read as a table"),

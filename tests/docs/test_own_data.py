@@ -81,9 +81,7 @@ def test_the_check_reads_the_table_that_the_example_writes(with_texts):
 def test_a_study_of_images_and_texts_reports_a_missing_image_and_ends_with_its_page(with_texts):
     image = with_texts.path / "images/2024/0003.png"
     image.rename("moved.png")
-    (message,) = [line for line in indented(ROOT / PAGE) if "expected an image in" in line]
-    found = re.escape(message).replace("0021", "0003")
-    with pytest.raises(AssertionError, match=found):
+    with pytest.raises(AssertionError, match=r"2024/0003\.png"):
         run_in(with_texts, of_section_3("snakemake"))
     assert not list((with_texts.path / "results").glob("runs/*"))
     (with_texts.path / "moved.png").rename(image)

@@ -186,5 +186,5 @@ def test_held_out_images_are_scored_on_central_crops_in_evaluation_mode(networks
 
 
 def test_a_learning_rate_that_is_too_large_raises_an_error_with_a_remedy(networks):
-    with pytest.raises(UserError, match=r"with 1 of the labels diverged \(seed 0\).*learning_rate.*1e\+30"):
+    with pytest.raises(UserError, match=r"fraction of 1 diverged \(seed 0\).*learning_rate.*1e\+30"):
         scores(networks, learning_rate=1e30)

@@ -17,7 +17,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
-from trueneg.report.figures.by_condition import NEGATIVES_AXIS, accuracy_by_condition, by_label_fraction
+from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, accuracy_by_condition, by_label_fraction
 from trueneg.report.figures.class_groups import class_groups
 from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
@@ -29,6 +29,8 @@ from trueneg.stats.measurement import Measurement
 KNN = Measurement("knn", "accuracy", "all")
 FILES = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 SIZES = {"batch_size=32": 62, "batch_size=64": 126}  # negatives of an anchor: 2B − 2
+TEMPERATURES = {"temperature=0.1": 0.1, "temperature=0.5": 0.5}
+PLACES = {"fraction=0.1": synthetic.FRACTIONS, "batch_size=64": SIZES, "temperature=0.5": TEMPERATURES}
 BASE = tiny_study()
 SWEPT = {
     "fraction=0.1": {
@@ -40,17 +42,22 @@ SWEPT = {
         "conditions": ["batch_size"],
         "figures": {"embedding": {"objectives": ["CL", "DCL-true"]}, "label_fractions": {}},
     },
+    "temperature=0.5": {
+        "training": BASE["training"] | {"temperature": list(TEMPERATURES.values())},
+        "conditions": ["temperature"],
+        "figures": {"embedding": {"objectives": ["CL", "DCL-true"]}, "label_fractions": {}},
+    },
 }
 
 
 def study_of(dataset):
-    """An image study that sweeps r or the batch size; `dataset` is its primary one."""
+    """An image study that sweeps r, the batch size or the temperature; `dataset` is its primary one."""
     return ImageStudy.model_validate(tiny_study(**SWEPT[dataset], primary=BASE["primary"] | {"dataset": dataset}))
 
 
 def written(dataset, folder):
     """The artefacts of that study; returns its rows, curves and coordinates."""
-    rows = synthetic.rows(SIZES if dataset in SIZES else synthetic.FRACTIONS, seeds=3)
+    rows = synthetic.rows(PLACES[dataset], seeds=3)
     probe = rows[rows["task"] == "linear probe"]
     rows = pd.concat([rows, probe.assign(labels="imbalanced", value=probe["value"] - 0.1)], ignore_index=True)
     curves, coordinates = synthetic.curves([dataset], seeds=3, epochs=12), synthetic.coordinates(dataset, ["CL", "DCL-true"])
@@ -85,6 +92,7 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
         by_place = partial(accuracy_by_condition, rows, baseline=baseline)
         found[f"primary_by_fraction{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=KNN)
         found[f"primary_by_negatives{end}"] = partial(by_place, places=SIZES, measured=KNN, axis=NEGATIVES_AXIS)
+        found[f"primary_by_temperature{end}"] = partial(by_place, places=TEMPERATURES, measured=KNN, axis=TEMPERATURE_AXIS)
         for pool in get_args(LabelPool):
             probe = Measurement("linear probe", "accuracy", pool, 1.0)
             found[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=probe)
@@ -109,7 +117,7 @@ def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
     assert len(set(found.values())) == len(drawings)
 
 
-def test_the_two_swept_studies_have_every_figure_of_image_studies():
+def test_the_swept_studies_have_every_figure_of_image_studies():
     listed = {name for dataset in SWEPT for name in catalogue.figures_by_name(study_of(dataset))}
     assert listed == expected_of("", pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).keys()
 

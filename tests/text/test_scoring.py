@@ -117,7 +117,7 @@ def test_a_damaged_chunk_is_named(folder):
     score(folder)
     chunk = next(folder.glob("scored/*/*.parquet"))
     chunk.write_bytes(chunk.read_bytes()[:100])
-    with pytest.raises(UserError, match=f"{chunk.name}: not a complete parquet file; remove it"):
+    with pytest.raises(UserError, match=f"{chunk.name} .*complete parquet file"):
         score(folder)
     chunk.unlink()
     assert score(folder)["log_likelihood"].notna().all()

@@ -572,7 +572,7 @@ def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
         (
             "reco",
             {"similarity": LSE_NL},
-            r"objective reco: .* similarity\.aggregation is 'lse\+nl'",
+            r"objective reco .* similarity\.aggregation is 'lse\+nl'",
         ),
         ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', .*source textures"),
     ],

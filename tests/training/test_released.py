@@ -226,7 +226,7 @@ def test_every_objective_on_flickr30k_starts_from_the_whole_clip_and_tunes_its_h
 
 def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):
     settings = settings_with(files | {"weights": "nowhere.safetensors"}, {"name": "released"})
-    with pytest.raises(UserError, match=r"nowhere\.safetensors: .*open_clip"):
+    with pytest.raises(UserError, match=r"nowhere\.safetensors .*open_clip"):
         engine.ReleasedNetworks(settings, 0, source, subset, CPU)
 
 

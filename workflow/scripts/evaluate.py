@@ -1,4 +1,4 @@
-"""Evaluate the encoders of a block of runs, or measure how well they rank the negatives that human raters judge to be false."""
+"""Evaluate the encoders of a block of runs, or measure how well they rank the negatives that human raters judged to be false."""
 
 from trueneg.compute.jobs import job
 

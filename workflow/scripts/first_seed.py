@@ -1,4 +1,4 @@
-"""Use the networks of the first seed: retrieve examples, embed test images with t-SNE, or compute similarities and heatmaps."""
+"""With the networks of the first seed, retrieve examples, embed test images with t-SNE, or compute similarities and heatmaps."""
 
 from trueneg.compute.jobs import job
 

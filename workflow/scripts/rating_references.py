@@ -1,4 +1,4 @@
-"""Measure how well one expert, words and the language model rank false negatives, and how η correlates with their share."""
+"""Measure how well one expert, TF-IDF and the language model rank false negatives, and how η correlates with their share."""
 
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_references

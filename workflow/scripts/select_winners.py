@@ -1,4 +1,4 @@
-"""Select one configuration of each tuned objective by its pilot seeds."""
+"""Select one configuration of each tuned objective on its pilot seeds."""
 
 from trueneg.compute.jobs import job
 from trueneg.report.tuning import select_winners

@@ -33,7 +33,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen, read_winners
 
 MEASURED_UPDATES = 3
-SLOW_UPDATE = 5.0  # seconds; such an update, of a GPU study on a CPU, is measured once, with its warm-up
+SLOW_UPDATE = 5.0  # seconds; slower updates (a GPU study on a CPU) are measured only once, including warm-up
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 PUBLISHED = Path("config/published.csv")
 DONE = (*RunStore.TRAINED, "stale")
@@ -135,18 +135,18 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     found = {place: set(own["variant"]) for place, own in table.groupby(["dataset", "objective"])}
     wanted = {(label, family): set(own.values()) for label in datasets(study) for family, own in families(study).items()}
     is_current = wanted.items() <= found.items() and set(table["seeds"]) == {len(study.tuning.seeds)}
-    return path if is_current else None  # of other candidates: Snakemake selects again
+    return path if is_current else None  # if the candidates differ, Snakemake will select again
 
 
 def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:
-    """Return how the line with the time of a stage begins; the second stage has no exact time before its winners are known."""
+    """Return the prefix of a stage's time estimate, which is an upper limit for the second stage until its winners are known."""
     if study.tuning is None:
         return ""
     return "first stage: " if job.is_pilot else f"second stage{', at most' if winners is None else ''}: "
 
 
 def _decided(job: Job, winners: Path | None) -> list[Run]:
-    """Return the runs of a job, which the winners decide if it depends on them."""
+    """Return a job's runs; if they depend on known winners, only those of the winners."""
     if job.family is None or winners is None:
         return job.runs
     _, runs = chosen(job.to_json(), winners)
@@ -154,7 +154,7 @@ def _decided(job: Job, winners: Path | None) -> list[Run]:
 
 
 def _costliest(job: Job) -> list[Run]:
-    """Return the runs of the choice that takes longest to train."""
+    """Return the runs of the choice that takes the longest to train."""
     return max((choice.runs for choice in job.choices.values()), key=lambda listed: relative_cost(listed[0].settings))
 
 
@@ -204,7 +204,7 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
 
 
 def _recorded(reading: user_files.Reading, results: Path) -> Data | None:
-    """Describe data that are not on this machine by their record; None if they were never read."""
+    """Describe data that are not on this machine, from their record; None if they were never read."""
     if not reading.record(results).is_file():
         return None
     checksum = read_json(reading.record(results), USER_FILES)["data"]
@@ -317,7 +317,7 @@ def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> st
 
 
 def training_operations(run: Run) -> float:
-    """Return the operations of a run's training; a backward pass costs about two forward passes."""
+    """Return the number of operations to train a run; a backward pass costs about two forward passes."""
     return 3e9 * relative_cost(run.settings)
 
 

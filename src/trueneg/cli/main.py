@@ -1,4 +1,4 @@
-"""The command ``trueneg``: shows planned runs, existing runs and the provenance of results, and converts weights."""
+"""Show planned runs, existing runs and the provenance of results; export and import runs; convert weights."""
 
 import argparse
 import json
@@ -60,9 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     imports = actions.add_parser("import", help="add exported studies to the results")
     imports.add_argument("folder", type=Path, help="folder that `trueneg rows export` wrote")
     imports.set_defaults(command=_import)
-    converts = commands.add_parser("convert", help="write a state dict saved by torch as safetensors; only tensors are read")
+    converts = commands.add_parser("convert", help="convert a state dict saved with torch to safetensors; only tensors are read")
     converts.add_argument("source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`")
-    converts.add_argument("target", metavar="OUT.safetensors", help="the new file")
+    converts.add_argument("target", metavar="OUT.safetensors", help="file to write")
     converts.set_defaults(command=_convert)
     for command in (runs, whys):
         command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
@@ -133,4 +133,4 @@ def _write(text: str, place: str) -> None:
     try:
         Path(place).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{place}: cannot be written ({error.strerror}). Choose another file.") from error
+        raise UserError(f"{place} cannot be written ({error.strerror}). Choose another file.") from error

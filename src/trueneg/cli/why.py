@@ -44,7 +44,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
         comparison       headroom and primary contrast; only for results of a study that trains
-        candidates       what the objectives of these runs were selected from, with validation means and run ids
+        candidates       candidates for these runs' objectives, with validation means and run ids
         time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
         ===============  ======================================================================================
 
@@ -115,7 +115,7 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
 
 
 def _candidates(path: Path, comparison: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the candidates among which the objectives of the runs, or those that they follow, were selected."""
+    """Return the candidates from which the objectives of the runs, or those that they follow, were selected."""
     follows = {(one["dataset"], one["objective"]): one.get("follows") for one in comparison["selection"]}
     named, ids = {(run["dataset"], run["objective"]) for run in runs}, {run["id"] for run in runs}
     named |= {(dataset, follows[dataset, objective]) for dataset, objective in named & follows.keys()}

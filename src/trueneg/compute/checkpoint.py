@@ -26,12 +26,12 @@ from trueneg.store.run_store import RunStore
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 10.0  # seconds between progress updates; the recorded time of a killed attempt can be too short by this much
-SHARE = 0.01  # maximum fraction of the time to spend on checkpoints after epochs
-FIRST_COST = 0.1  # expected seconds for the first checkpoint; together with SHARE, a run of less than 10 s writes none
+SHARE = 0.01  # maximum fraction of the time that checkpoints after epochs may take
+FIRST_COST = 0.1  # expected seconds for the first checkpoint; with SHARE, runs shorter than 10 s therefore write none
 
 
 class Checkpoint(contextlib.AbstractContextManager):
-    """Writes the checkpoints of a run at regular intervals, and at the ends of epochs if this is cheap.
+    """Writes the checkpoints of a run at regular intervals, and at the end of an epoch if that is cheap.
 
     Batch order and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator state needs to be
     saved: networks, optimiser, running sums of the monitors and the position are the complete state.
@@ -89,7 +89,7 @@ class Checkpoint(contextlib.AbstractContextManager):
             training.load_state(tensors, values["position"])
             log.info("the run resumes in epoch %d after %d updates of that epoch", training.epoch + 1, training.update)
         elif existing:
-            log.warning("%s: no usable checkpoint; the run starts from the beginning", self._path.parent)
+            log.warning("%s has no usable checkpoint; the run starts from the beginning", self._path.parent)
         self._note(training)
         return values["rows"]
 

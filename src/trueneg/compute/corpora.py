@@ -42,7 +42,7 @@ class Corpora:
         return self._models(dataset["text"], self._corpus(dataset), self._eta_model(dataset["text"]))
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
-        """Return the manifest of another study's models from which training starts; an empty list if there are none."""
+        """Return the manifest of the models, from another study, that training starts from; an empty list if there are none."""
         return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
     def scoring_models(self, wildcards: Any) -> str:
@@ -55,7 +55,7 @@ class Corpora:
         return gpus(model.device) if model.train else 0
 
     def scoring(self, wildcards: Any) -> dict[str, Any]:
-        """Return the scoring settings of a language model; the job that gathers the scores of shards runs on the CPU."""
+        """Return the scoring settings of a language model; the job that gathers the shards' scores runs on the CPU."""
         study = self.studies[wildcards.study]
         trusted = study.language_models[wildcards.model].trust_remote_code
         gathers = study.scoring.shards > 1 and "shard" not in dict(wildcards)
@@ -67,7 +67,7 @@ class Corpora:
         return gpus(self.scoring(wildcards)["device"])
 
     def shards(self, wildcards: Any) -> list[str]:
-        """Return the marker files of finished shards; an empty list if one job scores everything."""
+        """Return the marker file that each shard writes when it is finished; an empty list if one job scores everything."""
         count = self.studies[wildcards.study].scoring.shards
         base = LIKELIHOODS.format(**wildcards).removesuffix(".parquet")
         return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
@@ -82,7 +82,7 @@ class Corpora:
         return LIKELIHOODS.format(**wildcards, model=self._eta_model(wildcards.study))
 
     def folds(self, wildcards: Any) -> int:
-        """Return the number of folds for the simpler baselines: the same as for the first trained language model, or 2."""
+        """Return the simpler baselines' fold count: that of the first trained language model, or 2 if none is trained."""
         models = self.studies[wildcards.study].language_models.values()
         return next((model.folds for model in models if model.train), 2)
 

@@ -62,8 +62,8 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
     Call this before CUDA is initialised (``torch.cuda.is_available()`` initialises it): ``CUDA_VISIBLE_DEVICES`` is set to
     the leased device and keeps this value after the lease, because CUDA reads it only once.
 
-    In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, no
-    devices are, whatever else the node has. If exactly `count` are assigned, they need no lease, because Slurm reserves them. If
+    In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if the variable is
+    not set, none are, whatever the node has. If exactly `count` are assigned, they need no lease, because Slurm reserves them. If
     there are more, `count` are leased, because Snakemake can start several jobs in one allocation. ``SLURM_JOB_GPUS``,
     ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, this
     is an error even with ``"auto"``; a job that requested none trains on the CPU.
@@ -102,7 +102,7 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
 
 @contextlib.contextmanager
 def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator[tuple[str, ...]]:
-    """Lease the first `count` free devices; while too few are free, wait and log this.
+    """Lease the first `count` free devices; if too few are free, log this and wait.
 
     Either all or none are taken, and nothing is held while waiting, so processes that need several devices cannot deadlock.
 
@@ -111,7 +111,7 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
     the same folder to see each other's leases.
 
     Args:
-        devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
+        devices: physical names, the same in every process (a UUID, not an index in ``CUDA_VISIBLE_DEVICES``).
         count: number of devices to lease, at most ``len(devices)``.
         share: number of processes that may hold one device at a time; 1 means exclusive use, even if other processes allow
             sharing. Devices fill up evenly. Processes that share devices should use the same value.
@@ -131,7 +131,7 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
     with contextlib.ExitStack() as stack:
         descriptor = os.open(folder, os.O_RDONLY)
         stack.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)  # cleaners of temporary files skip locked folders
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # programs that clean up temporary files skip locked folders
         held = stack.enter_context(contextlib.ExitStack())
         while len(names := _take(held, folder, devices, count, share)) < count:
             if time.monotonic() - reported >= REPORT_SECONDS:

@@ -1,8 +1,8 @@
 """Train with several processes, one device each: split batches and keep the processes synchronised.
 
-Every process draws the whole batch (from the same generators), encodes its part of it, and gathers the embeddings of the others
-with their gradients; each process then computes the loss of the whole batch. Therefore all objectives and monitors have the same
-values as with one process, and all processes hold the same weights after each update.
+Every process draws the whole batch (from identically seeded generators), encodes its part, gathers the embeddings of the others
+with gradients, and computes the loss of the whole batch. All objectives and monitors therefore have the same values as with one
+process, and all processes hold the same weights after each update.
 """
 
 import datetime
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training job and the rank of this one; by default a single process, for which no method has any effect.
+    """The processes of a training job and the rank of this one; by default a single process, for which the methods do nothing.
 
     Attributes:
         rank: rank of this process, from 0.
@@ -84,7 +84,7 @@ class Processes:
 
     @torch.no_grad()
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replace the gradients by their mean over all processes, with one all-reduce."""
+        """Replace the gradients with their mean over all processes, using one all-reduce."""
         if self.count == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -121,7 +121,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
-    # A logger can take the place of a handler: it treats the records as if they were logged in this process.
+    # A logger can stand in for a handler: it handles the records as if they had been logged in this process.
     listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
         arguments = (count, work, device_type, patience, f"file://{folder}/meeting", records, user_errors)
@@ -133,7 +133,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             while not workers.join(grace_period=GRACE):
                 pass
         except (ProcessRaisedException, ProcessExitedException) as error:
-            if not user_errors.empty():  # errors of the other processes may only be consequences of this one
+            if not user_errors.empty():  # the other processes' errors may only be consequences of this one
                 raise user_errors.get() from None
             name = f"worker {error.error_index + 1}/{count}"
             if isinstance(error, ProcessRaisedException) or error.signal_name is None:

@@ -17,8 +17,8 @@ from trueneg.legible import LegibleFormatter, print_traceback
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
 _CRASHED = "A native library crashed; the log contains the stack trace. Run the job again; if it crashes again, report the trace."
 _CAUSES: dict[int, str] = {
-    signal.SIGKILL: "Usually the machine or the job ran out of memory: raise mem_mb in this job's section of the configuration, "
-    "or run fewer jobs at once.",
+    signal.SIGKILL: "Most likely, the machine or the job ran out of memory: raise mem_mb in this job's section of the "
+    "configuration, or run fewer jobs at once.",
     signal.SIGTERM: "It was cancelled, or it reached its time limit.",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
@@ -32,7 +32,7 @@ def _supervise(log_file: str | Path) -> None:
     supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent waits for them one by one, so that none is lost
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent takes them one at a time, so that none is lost
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # a terminal's Ctrl-C reaches the child and its own processes once, through the parent

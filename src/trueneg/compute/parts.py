@@ -37,7 +37,7 @@ def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]
     """Load the tensors of :func:`moments_of` into an optimiser, and optionally set its learning rate.
 
     Args:
-        optimizer: optimiser with the same parameter shapes as the one that the moments come from.
+        optimizer: optimiser with the same parameter shapes as the one the moments come from.
         moments: tensors with keys ``index.name``.
         learning_rate: learning rate for all parameter groups; None: unchanged.
     """

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 def end_with(process: int, name: str) -> None:
     """Exit this process as soon as another one has ended, for any reason.
 
-    For a job, watching the parent is not enough: depending on the version of the shell, a shell runs between Snakemake and the
-    job, and it survives if Snakemake is killed.
+    For a job, watching the parent is not enough: with some versions of the shell, a shell process stays between Snakemake and the
+    job, and survives if Snakemake is killed.
     """
     threading.Thread(target=_exit_after, args=(process, name), daemon=True).start()
 

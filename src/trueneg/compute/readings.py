@@ -24,7 +24,7 @@ class Readings:
         self._trainings, self._corpora = trainings, corpora
         self._by_place = {reading.place: reading for reading in self._all()}
         for reading in self._by_place.values():
-            if reading.kind == "pairs":  # checked now, because images are read late; reports are read by the first jobs
+            if reading.kind == "pairs":  # checked here, because the images are read late; the first jobs read the reports
                 user_files.check_own_table(reading)
         # Cached, because Snakemake evaluates parameters several times, and there may be many files.
         self._files = functools.cache(lambda place: user_files.parameter(self._by_place[place], Path("results")))

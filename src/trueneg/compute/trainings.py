@@ -28,7 +28,7 @@ class Trainings:
     Attributes:
         studies: the studies that train encoders, by name.
         images: the image studies among them.
-        tuned: the settings of the tuning of those that have any.
+        tuned: the tuned studies' tuning settings, by name.
         image_text: the image–text studies among them.
         datasets: resolved settings of each data set as plain values, by study and label; if each seed has its own corpus,
             those of the first seed.
@@ -52,7 +52,7 @@ class Trainings:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Return an input function that fills in the pattern for every training job of a study, except those of a first stage."""
+        """Return an input function that fills in the pattern for every training job of a study, except first-stage jobs."""
         return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=False)
 
     def pilots(self, pattern: str) -> Callable[[Any], list[str]]:
@@ -60,7 +60,7 @@ class Trainings:
         return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=True)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """Return an input function that fills in the pattern for the first matching job, if possible one that trains."""
+        """Return an input function that fills in the pattern for the first matching job, preferably one that trains."""
 
         def path(wildcards: Any) -> str:
             fields = [field for field in ("study", "dataset", "objective", "block") if field in dict(wildcards)]
@@ -75,14 +75,14 @@ class Trainings:
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
-        """Return the settings of a data set, for the seeds of the block if there is one."""
+        """Return the settings of a data set, for the block's seeds if a block is given."""
         block = dict(wildcards).get("block")
         if block is None:
             return self.datasets[wildcards.study][wildcards.dataset]
         return self._datasets[wildcards.study, wildcards.dataset, block]
 
     def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
-        """Return the settings of each data set of a study, once for each of its corpora."""
+        """Return the settings of each data set of a study, once per corpus."""
         found = {(label, dataset.get("corpus")): dataset for (name, label, _), dataset in self._datasets.items() if name == study}
         return list(found.values())
 
@@ -119,16 +119,16 @@ class Trainings:
         return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
 
     def selecting(self, wildcards: Any) -> dict[str, Any]:
-        """Return what the winners of a tuned study depend on, apart from the rows of its first stage."""
+        """Return everything that determines a tuned study's winners except the rows of its first stage."""
         study = self.studies[wildcards.study]
         tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
         return {"rule": self.tuned[wildcards.study].rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
     def files(self, wildcards: Any) -> dict[str, str]:
-        """Return the checksums of a training job's features and weights; of a missing file, the one that its runs recorded."""
+        """Return the checksums of a training job's features and weights; for a missing file, the one recorded by its runs."""
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
         found = {name: checksum_of(name) for name in named if Path(name).is_file()}
-        # Formatted here, because Snakemake reruns no job for a changed parameter that depends on `output`.
+        # Formatted here, because Snakemake does not rerun a job if a parameter that depends on `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
         if found.keys() != named and manifest.is_file():
             store, identifier = RunStore("results/runs"), read_json(manifest, MANIFEST)["runs"][0]["id"]
@@ -150,7 +150,7 @@ class Trainings:
         return provenance.training_fingerprint(settings) if self._retrains_stale else None
 
     def threads(self, wildcards: Any) -> int:
-        """Return the number of threads of a training job, over all of its devices."""
+        """Return the number of threads of a training job, across all of its devices."""
         training = self.studies[wildcards.study].training
         return training.threads * training.devices
 
@@ -170,7 +170,7 @@ class Trainings:
         return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
-        """Return the paths of the results page's retrieval examples: first variant of each objective in the primary contrast."""
+        """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
         found = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)

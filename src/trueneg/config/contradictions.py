@@ -29,7 +29,7 @@ from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
-TEMPERATURES = ("temperature", "logit_scale")  # every tuning budget includes one of them
+TEMPERATURES = ("temperature", "logit_scale")  # every tuned objective must sweep one of these
 
 
 def contradictions(configuration: Configuration) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
 
 
 def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection[str]) -> Iterator[str]:
-    """Report an objective that cannot take over the values of its tuned objective."""
+    """Report an objective that cannot take over the values of the tuned objective that it follows."""
     key = f"tuning.follow.{follower}"
     unknown = [*_unknown("tuning.follow", [follower], study.objectives), *_unknown(key, [family], tuned, "tuned objectives")]
     if unknown:
@@ -189,7 +189,7 @@ CHECKS: tuple[tuple[type, Any], ...] = (
 
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
-    """Report a primary measurement that cannot be compared with chance or on which variants cannot be selected."""
+    """Report a primary measurement that cannot be compared with chance, or by which variants cannot be selected."""
     known, measured = comparable(study), study.primary.measurement
     if mistakes := list(_not_measured("primary", study.primary, study, known)):
         yield from mistakes

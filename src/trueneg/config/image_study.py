@@ -38,7 +38,7 @@ from trueneg.specs.sources import IMAGE_SOURCES, WITHOUT_TEST_IMAGES
 
 Resolution = Annotated[Integer, Field(ge=4, le=1024)]
 Condition = Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]
-if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives found at import
+if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives discovered at import
     from typing import Any as AnyObjective
 
     Source = str
@@ -71,7 +71,7 @@ class DatasetSettings(Settings):
 
     @property
     def resplit(self) -> bool:
-        """Whether each seed holds out other test images of the same data: true without official test images."""
+        """Whether each seed holds out different test images of the same data: true without official test images."""
         return self.test is not None or self.source in WITHOUT_TEST_IMAGES
 
 

@@ -41,7 +41,7 @@ from trueneg.specs.settings import (
 
 CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
-if TYPE_CHECKING:  # type checkers cannot see tasks and objectives found at import
+if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
     from typing import Any as AnyObjective
 
     TaskName = str
@@ -198,7 +198,7 @@ class ImageTextStudy(TrainedStudy):
         sections = super().sections_of(objective)
         if not isinstance(objective, Released):
             return sections
-        # Settings that only affect training are at their defaults, so that they do not enter the run's identity.
+        # Reset settings that only affect training to their defaults, so that they do not enter the run's identity.
         aggregation = () if objective.aggregation else ("aggregation", "lse_sharpness", "attention_scale")
         return sections | {
             "encoder": objective.encoder or self.encoder,

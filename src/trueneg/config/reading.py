@@ -38,7 +38,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         if name not in given
     }
     if not studies:
-        raise UserError(f"{where}: contains no studies; expected a mapping from study names to studies.")
+        raise UserError(f"{where} contains no studies; expected a mapping from study names to studies.")
     try:
         configuration = Configuration.model_validate({"studies": studies, **given})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
@@ -63,7 +63,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
             mark = getattr(error, "problem_mark", None)
             line = f" on line {mark.line + 1}" if mark else ""
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
-            raise UserError(f"{path}: cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
+            raise UserError(f"{path} cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
         merged |= raw

@@ -53,8 +53,8 @@ class Job:
 
     Attributes:
         row_names: identifying columns of the rows; without ``variant`` if a winner decides it.
-        choices: by the winning variant of `family`, what is then trained; a single choice if there is no family.
-        family: the tuned objective whose winner decides; None: nothing is to be decided.
+        choices: the runs to train for each possible winner of `family`; a single choice if there is no family.
+        family: the tuned objective whose winner decides; None: there is nothing to decide.
         is_pilot: whether the job belongs to the first stage of a tuned study.
     """
 
@@ -73,7 +73,7 @@ class Job:
         return next(iter(self.choices.values())).runs
 
     def to_json(self) -> Any:
-        """Return plain values: the runs; if a winner decides, the family and the choices with their runs."""
+        """Return plain values: the runs or, if a winner decides, the data set, the family and the choices with their runs."""
         if self.family is None:
             return [run.to_json() for run in self.runs]
         choices = {winner: dataclasses.asdict(choice) for winner, choice in self.choices.items()}
@@ -93,7 +93,7 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:
-    """Return the fields of a section that hold a sweep, those of nested sections by dotted path; fields of lists are excluded."""
+    """Return a section's sweeps by field, with dotted paths for nested sections; fields of list type are excluded."""
     fields, found = type(section).model_fields, dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
@@ -104,7 +104,7 @@ def swept(section: Settings) -> dict[str, list[Any]]:
 
 
 def field_of(section: Settings, path: str) -> FieldInfo | None:
-    """Return the field at a dotted path; None if the section, as it is set, has no such field."""
+    """Return the field at a dotted path; None if the section, as set, has no such field."""
     owner: Any = section
     *outer, name = path.split(".")
     for part in outer:
@@ -113,7 +113,7 @@ def field_of(section: Settings, path: str) -> FieldInfo | None:
 
 
 def _replaced(section: Any, path: str, value: Any) -> Any:
-    """Return the section with another value at a dotted path."""
+    """Return the section with a new value at a dotted path."""
     name, _, rest = path.partition(".")
     return section.model_copy(update={name: _replaced(getattr(section, name), rest, value) if rest else value})
 
@@ -216,14 +216,14 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return the variants from which validation selects one, by objective.
 
-    Only the base if ``sweeps`` is ``one at a time``, and only one for an objective that follows another.
+    If ``sweeps`` is ``one at a time``, this is only the base; for an objective that follows another, it is a single variant.
     """
     single = set(study.objectives) if study.sweeps == "one at a time" else followed(study)
     return {name: dict(itertools.islice(found.items(), 1 if name in single else None)) for name, found in variants(study).items()}
 
 
 def followed(study: TrainedStudy) -> dict[str, str]:
-    """Return the tuned objective that each of the following objectives follows; empty if the study is not tuned."""
+    """Return the tuned objective that each follower follows; empty if the study is not tuned."""
     return dict(study.tuning.follow) if study.tuning is not None else {}
 
 
@@ -233,9 +233,9 @@ def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
 
 
 def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
-    """Return the settings of which a follower takes the winner's values, by section.
+    """Return the settings for which a follower takes the winner's values, by section.
 
-    These are the swept ones of shared sections, and those of the objective that the follower leaves at their defaults.
+    These are the swept settings of shared sections, and those of the objective that the follower leaves at their defaults.
     """
     own, found = study.objectives[follower], {}
     for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items():
@@ -266,7 +266,7 @@ def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
 
 
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:
-    """Return the seeds of each job by block name, of both stages if the study is tuned."""
+    """Return the seeds of each job by block name, for both stages if the study is tuned."""
     return _blocks(study, pilot_seeds(study)) | _blocks(study, study.seed_list)
 
 
@@ -282,7 +282,7 @@ def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
 
 
 class Plan(NamedTuple):
-    """What is trained under one label on every block of seeds: the swept values and sections of each possible winner."""
+    """The training under one label on every block of seeds: the swept values and sections of each possible winner."""
 
     label: str
     objective: str
@@ -292,7 +292,7 @@ class Plan(NamedTuple):
 
 
 def plans(study: TrainedStudy) -> Iterator[Plan]:
-    """Yield what a study trains on a data set: each variant; if the study is tuned, each candidate, then each objective."""
+    """Yield a study's plans for a data set: one per variant or, if the study is tuned, per candidate and then per objective."""
     found = objectives(study)
     every_variant = (Plan(label, name, {"": (values, sections)}) for label, (name, values, sections) in found.items())
     if study.tuning is None:
@@ -312,7 +312,7 @@ def plans(study: TrainedStudy) -> Iterator[Plan]:
 
 
 def _following(study: TrainedStudy, name: str, values: dict[str, Any], sections: Sections) -> tuple[dict[str, Any], Sections]:
-    """Return the values and the sections of an objective if its family has the given winner."""
+    """Return the values and the sections of an objective, given its family's winner."""
     if name not in followed(study):
         return values, sections
     own, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
@@ -362,7 +362,7 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
-    default = ("fit", "crop")  # left out of the name, so that files made before the key existed keep theirs
+    default = ("fit", "crop")  # left out of the name, so that files made before the key existed keep their names
     joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) != default}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 

@@ -37,7 +37,7 @@ class ProcessSettings(Settings):
 
 
 class SweepSettings(Settings):
-    """Parameter values over which the experiments sweep; each description names the experiment."""
+    """Parameter values that the experiments sweep; each description names the experiment."""
 
     alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="errors against α")
     class_probabilities: NonEmpty[Probability] = Field([0.02, 0.05, 0.1, 0.2, 0.3, 0.5], description="errors against τ⁺")

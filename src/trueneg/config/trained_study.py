@@ -96,7 +96,7 @@ PRIMARY, OTHERS = "primary", "others"
 
 
 class NamedContrast(Contrast):
-    """A comparison that the study names besides the primary one, in every measurement."""
+    """A comparison that the study names besides the primary one, made for every measurement."""
 
     family: str | None = Field(
         "named", description="contrasts of a family share Holm's correction; null: an interval, without a test"
@@ -132,7 +132,7 @@ class Tuning(Settings):
 
 
 class Published(Settings):
-    """Tables of a paper. config/published.csv lists each printed number and the measurement of ours that corresponds to it."""
+    """Tables of a paper. config/published.csv lists each printed number and our corresponding measurement."""
 
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")

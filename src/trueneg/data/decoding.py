@@ -10,7 +10,11 @@ from PIL import Image
 
 
 class UnreadableImageError(Exception):
-    """Raised for an image that cannot be used; carries the reason and a remedy."""
+    """Raised for an unusable image; its message is a predicate (``is damaged``) to put after the image's name.
+
+    Attributes:
+        remedy: advice to the user.
+    """
 
     def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy."):
         super().__init__(reason)

@@ -132,7 +132,7 @@ def cache_images(
     shards = {folder / "shards" / f"{number:06d}.json": number * count for number in range(math.ceil(len(images) / count))}
 
     def make(description: Path) -> tuple[int, list[str]]:
-        """Build a shard unless it is cached; return how many of its images were cached, and its errors."""
+        """Build a shard unless it is cached; return the number of cached images and the errors."""
         first = shards[description]
         part = images.part(slice(first, first + count))
         inputs = "\n".join([TREATMENTS[fit], mode, str(resolution), *stamps[first : first + count]])
@@ -178,7 +178,7 @@ def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> 
         try:
             squares[position] = decode_square(content, mode, resolution, fit)
         except UnreadableImageError as error:
-            mistakes.append(f"{images.name(position)}: {error}. {error.remedy}")
+            mistakes.append(f"{images.name(position)} {error}. {error.remedy}")
     return squares.tobytes(), mistakes
 
 

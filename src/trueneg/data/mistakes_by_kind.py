@@ -1,4 +1,4 @@
-"""Report errors in the user's own files by kind, so that many of one kind hide no other."""
+"""Report errors in the user's own files by kind, so that many errors of one kind do not hide the others."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,13 +18,13 @@ def refuse_by_kind(kinds: Iterable[Sequence[str]]) -> None:
 
     Example:
         >>> refuse_by_kind([[]])
-        >>> refuse_by_kind([[f"{name}.png is damaged." for name in "abcd"], ["e.txt is no image."]])
+        >>> refuse_by_kind([[f"{name}.png is damaged." for name in "abcd"], ["e.txt is not an image."]])
         Traceback (most recent call last):
         ...
         trueneg.errors.UserError: a.png is damaged.
         b.png is damaged.
         … and 2 more like these.
-        e.txt is no image.
+        e.txt is not an image.
     """
     lines: list[str] = []
     for messages in kinds:

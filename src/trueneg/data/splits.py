@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
     """Sample `counts[c]` items of each class c in `counts`, and all items of the other classes; return sorted int64 positions.
 
-    Each class has its own generator, so its order does not depend on the other classes.
+    Each class has its own RNG, so its order does not depend on the other classes.
 
     Args:
         labels: integers, shape (n,).
@@ -40,7 +40,7 @@ def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np
     Args:
         labels: integers, shape (n,).
         fraction: in (0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at least one but not all.
-        seed: a non-negative integer; for the same seed, a smaller fraction holds out a subset of what a larger one holds out.
+        seed: a non-negative integer; for the same seed, the samples of a smaller fraction are among those of a larger one.
 
     Returns:
         The held-out positions and the remaining positions, as sorted int64 arrays that together cover all samples.

@@ -53,7 +53,7 @@ def read_columns(
     path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
         remedy = origin or "Check the file name."
-        raise UserError(f"{path}: does not exist; expected a table with the columns {', '.join(expected)}. {remedy}")
+        raise UserError(f"{path} does not exist; expected a table with the columns {', '.join(expected)}. {remedy}")
     if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
         raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file; expected a table in one of these formats.")
     with readable(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
@@ -124,7 +124,7 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
         for row in reader:
             if row and len(row) != len(header):
                 remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
-                found = f"has {len(row)} fields; expected the {len(header)} of the header"
+                found = f"has {len(row)} fields; expected {len(header)}, as in the header"
                 raise UserError(f"{path}: line {line:,} {found}. {remedy}")
             if row:
                 rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]

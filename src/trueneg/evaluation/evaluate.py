@@ -101,7 +101,7 @@ def evaluate_runs(
     """Evaluate the runs of a manifest with all tasks for their kind of training; imported runs keep their rows.
 
     Args:
-        names: columns that label the results; what they lack is taken from the manifest.
+        names: columns that label the results; missing ones are taken from the manifest.
         settings: the study's evaluation settings.
         rows: output parquet file with the measured rows.
         curves: output parquet file with the training curves.
@@ -142,7 +142,7 @@ def gather_training(
         block: the runs.
         names: columns that label the curves; a run may have been trained for another study under other names.
         settings: the evaluation settings.
-        imported: by run, the rows that were imported, with the provenance of their evaluation (``evaluated``).
+        imported: imported rows by run, with the provenance of their evaluation (``evaluated``).
         curves: parquet file to write.
         runs: JSON file to write.
     """

@@ -1,4 +1,4 @@
-"""Measure how well image–text runs, and references without a trained network, rank false negatives given by human ratings."""
+"""Measure how well image–text runs, and references without a trained network, rank false negatives found by human raters."""
 
 import itertools
 import logging

@@ -64,7 +64,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writable(path: str | Path) -> Iterator[None]:
-    """Report a full disk or missing permission to write `path` as a user error.
+    """Turn a full disk or missing permission to write `path` into a user error.
 
     Raises:
         UserError: if the block raises such an error; the message contains the file, the cause and the remedy.

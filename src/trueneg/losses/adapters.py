@@ -15,12 +15,12 @@ from trueneg.losses.base import Estimator
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.execution import gathered, outside_autocast, single_precision
 
-Features = Mapping[str, Any]  # a column of texts as tokenised by sentence-transformers, and what its modules add
+Features = Mapping[str, Any]  # a column of texts tokenised by sentence-transformers, with the entries that its modules add
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
 
 
 def _check_unit_length(name: str, features: Tensor) -> None:
-    """Check on a CPU that features are unit vectors; rounding in bfloat16 is accepted.
+    """Check that features are unit vectors, up to rounding in bfloat16; features on an accelerator are not checked.
 
     Raises:
         ValueError: if a vector's length differs from 1 by more than 2 %, or is NaN.
@@ -30,8 +30,8 @@ def _check_unit_length(name: str, features: Tensor) -> None:
     lengths = features.detach().float().norm(dim=-1)
     wrong = ~((lengths - 1).abs() <= 0.02)
     if wrong.any():
-        found = f"{int(wrong.sum())} of {lengths.numel()} vectors with another length (the first: {lengths[wrong][0]:.3g})"
-        raise ValueError(f"{name} has {found}; expected length 1. Normalise with torch.nn.functional.normalize(..., dim=-1).")
+        found = f"{int(wrong.sum())} of {lengths.numel()} vectors whose length is not 1 (the first: {lengths[wrong][0]:.3g})"
+        raise ValueError(f"{name} has {found}. Normalise them with torch.nn.functional.normalize(..., dim=-1).")
 
 
 class OpenClipLoss(CrossModalLoss):
@@ -49,7 +49,7 @@ class OpenClipLoss(CrossModalLoss):
         ['contrastive_loss']
     """
 
-    def forward(  # type: ignore[override]  # the call of OpenCLIP's loss
+    def forward(  # type: ignore[override]  # the signature of OpenCLIP's loss
         self,
         image_features: Tensor,
         text_features: Tensor,
@@ -69,7 +69,7 @@ class OpenClipLoss(CrossModalLoss):
             class_probability: η, a single number or one value per pair, shape (B,).
 
         Raises:
-            ValueError: if features are not normalised; on an accelerator, values are not read.
+            ValueError: if features are not normalised; features on an accelerator are not checked.
         """
         for name, features in (("image_features", image_features), ("text_features", text_features)):
             _check_unit_length(name, features)
@@ -78,7 +78,7 @@ class OpenClipLoss(CrossModalLoss):
 
 
 class RankingLoss(CrossModalLoss):
-    r"""Loss for the trainer of sentence-transformers, in place of ``MultipleNegativesRankingLoss`` or ``GISTEmbedLoss``.
+    r"""Loss for the sentence-transformers trainer; replaces ``MultipleNegativesRankingLoss`` or ``GISTEmbedLoss``.
 
     .. math:: L = \frac{1}{B} \sum_i -\log \frac{e^{p_i}}{e^{p_i} + N g_i},\qquad
               p_i = \gamma \cos(a_i, c_i),\quad u_{ij} = \gamma \cos(a_i, c_j)
@@ -88,31 +88,31 @@ class RankingLoss(CrossModalLoss):
 
     ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). ``Guided()`` without
     ``same_text`` is ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and
-    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``. A
-    class probability is a setting of the estimator.
+    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``. The
+    class probability is set in the estimator.
 
     Args:
         model: a ``SentenceTransformer``, or any module that is called with the features of a column and returns a mapping with
-            ``sentence_embedding``, (B, D). The trainer replaces it by its wrapped model.
+            ``sentence_embedding``, (B, D). The trainer replaces it with its wrapped model.
         estimator: estimator of the true-negative mass.
         scale: γ, the inverse temperature.
-        guide: for estimators that need similarities: a module that is called like the model, on the same token ids. Its
-            embeddings give the similarity of negatives and of positives, without gradient and in evaluation mode. A guide with
-            another vocabulary is not supported. None: the model's own embeddings.
-        same_text: leave out candidates whose token ids equal those of the anchor or of its positive. Ids are compared, not
-            embeddings, which dropout makes unequal; a prompt is part of the text. Only for inputs that are text alone.
+        guide: for estimators that need similarities: a module that is called like the model, with the same token ids. Its
+            embeddings give the similarities of negatives and positives, without gradients and in evaluation mode. It must
+            share the model's vocabulary. None: the model's own embeddings.
+        same_text: leave out candidates whose token ids equal those of the anchor or of its positive. Token ids are compared
+            because dropout makes the embeddings of equal texts differ; a prompt counts as part of the text. For text-only inputs.
         decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
         chunk_size: see :class:`CrossModalLoss`.
-        gather_distributed: use the candidates of all processes, which then need batches of the same size.
+        gather_distributed: use the candidates of all processes; every process must have the same batch size.
 
     Raises:
-        ValueError: if the scale or the chunk size is not positive, a guide is not needed, or its vocabulary is not the model's.
+        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, or its vocabulary differs.
 
     Example:
         >>> from trueneg.losses import Debiased
         >>> def model(features):  # a SentenceTransformer is called like this
         ...     return {"sentence_embedding": torch.nn.functional.one_hot(features["input_ids"], 8).sum(1).double()}
-        >>> column = {"input_ids": torch.arange(8)[:, None], "attention_mask": torch.ones(8, 1)}  # eight texts of a word each
+        >>> column = {"input_ids": torch.arange(8)[:, None], "attention_mask": torch.ones(8, 1)}  # eight one-word texts
         >>> round(RankingLoss(model, Debiased(0.1), scale=1.0)([column, column]).item(), 3)   # log(1 + (7 − 0.1·7·e) / 0.9 / e)
         1.126
     """
@@ -145,22 +145,22 @@ class RankingLoss(CrossModalLoss):
         self.guide = None if guide is None else guide.eval()
         self.same_text = same_text
 
-    def forward(  # type: ignore[override]  # the call of the sentence-transformers trainer
+    def forward(  # type: ignore[override]  # the signature that the trainer expects
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
     ) -> Tensor:
         """Return the scalar loss.
 
         Args:
-            sentence_features: features of each column, of B texts each.
+            sentence_features: features of each column of B texts.
             labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need them.
 
         Raises:
-            ValueError: with fewer than two columns, or if ``same_text`` finds no token ids.
+            ValueError: if there are fewer than two columns, or ``same_text`` finds no token ids.
         """
         columns = list(sentence_features)
         if len(columns) < 2:
             raise ValueError(f"The batch has {len(columns)} columns; expected anchors, positives and any hard negatives.")
-        exclude = self._same_texts(columns) if self.same_text else None  # first, because modules write to the features
+        exclude = self._same_texts(columns) if self.same_text else None  # before embedding, because modules modify the features
         copies = [dict(features) for features in columns]
         anchors, candidates = _embedded(self.model, columns)
         rated: dict[str, Any] = {}
@@ -178,7 +178,7 @@ class RankingLoss(CrossModalLoss):
         return settings | {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
 
     def _same_texts(self, columns: list[Features]) -> Tensor:
-        """Return (B, G + H) bool, the candidates that are the same text as the anchor or its positive."""
+        """Return (B, G + H) bool: which candidates have the same text as the anchor or its positive."""
         ids = [_token_ids(features) for features in columns]
         longest = torch.tensor(max(each.shape[1] for each in ids), device=ids[0].device)
         width = int(gathered(longest, self.gather_distributed)[0].max())
@@ -190,7 +190,7 @@ class RankingLoss(CrossModalLoss):
         return (candidates == anchors) | (candidates == positives)
 
     def _of_all_processes(self, local: Tensor, count: int) -> tuple[Tensor, int]:
-        """Gather (B + H, …) in the order of :meth:`of_features`: all positives, then all hard negatives; and return the rank."""
+        """Gather (B + H, …) in the order of :meth:`of_features` (all positives, then all hard negatives), and return the rank."""
         everyone, rank = gathered(local, self.gather_distributed)
         return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
 
@@ -204,13 +204,13 @@ def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) ->
 
 def _token_ids(features: Features) -> Tensor:
     """Return (B, length) token ids of each text, followed by −1; the side of the padding does not matter."""
-    starts = features.get("offsets")  # of each text, where all are in one row: for StaticEmbedding
-    if "cu_seq_lens_q" in features:  # and for flash attention
+    starts = features.get("offsets")  # StaticEmbedding concatenates the texts, which start here
+    if "cu_seq_lens_q" in features:  # so does flash attention
         starts = features["cu_seq_lens_q"][:-1]
     needed = {"input_ids", "attention_mask"} if starts is None else {"input_ids"}
     if not needed <= set(features) or NOT_TEXT & set(features):
         raise ValueError(
-            f"same_text needs texts as input_ids with an attention_mask, found {', '.join(features)}; pass same_text=False."
+            f"same_text needs text only, as input_ids and attention_mask, but found {', '.join(features)}; pass same_text=False."
         )
     ids = features["input_ids"]
     if starts is not None:

@@ -20,7 +20,7 @@ class NegativeMass(NamedTuple):
         log: (A,) log(N·g).
         at_bound: (A,) bool, True where the lower bound replaced the estimate, so the negatives get no gradient.
         removed: (A, N) share of each negative that is left out: bool, or one minus its weight; None if nothing is left out.
-            Columns that are not negatives hold any value.
+            Columns that are not negatives hold arbitrary values.
     """
 
     log: Tensor
@@ -77,7 +77,7 @@ class Estimator:
         """Return :meth:`mass` over the columns that are negatives; an anchor without any has log mass −∞ and no gradient.
 
         Args:
-            positive: see :meth:`mass`, as for the other arguments that are not listed.
+            positive: see :meth:`mass`, also for arguments that are not listed here.
             negatives: (A, N) logits; those of other columns are ignored.
             valid: (A, N) bool, which columns are negatives.
             class_probability: η.
@@ -85,7 +85,7 @@ class Estimator:
         """
         count = valid.sum(-1)
         none = count == 0
-        # Logits of 0 keep the estimate of such an anchor finite; it is then replaced.
+        # Logits of 0 keep the estimate of an anchor without negatives finite; it is replaced below.
         usable = negatives.masked_fill(~valid, -math.inf).masked_fill(none[:, None], 0)
         mass = self.mass(positive, usable, class_probability, floor, **known, count=count.clamp(min=1))
         return mass._replace(log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none)
@@ -103,7 +103,7 @@ class Estimator:
         count: int | Tensor | None = None,
         views: int = 1,
     ) -> NegativeMass:
-        """Return the log of the true-negative mass and where it is at its bound. Subclasses ignore arguments they do not use.
+        """Return the log of the true-negative mass, and whether it is at its bound. Subclasses ignore arguments they do not use.
 
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
@@ -131,12 +131,12 @@ class Estimator:
 
 
 class Selecting(Estimator):
-    """Sum over the negatives that are left; subclasses implement :meth:`marked`. With none left, loss and gradient are 0."""
+    """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss and gradient are 0."""
 
     def marked(
         self, negatives: Tensor, *, same_class=None, similarity=None, positive_similarity=None, count=None, views=1
     ) -> Tensor:
-        """Return (A, N) bool, which negatives are left out; takes the arguments of :meth:`mass`."""
+        """Return (A, N) bool: which negatives to leave out; takes the arguments of :meth:`mass`."""
         raise NotImplementedError
 
     def mass(self, positive, negatives, class_probability=None, floor=None, **known) -> NegativeMass:
@@ -145,10 +145,10 @@ class Selecting(Estimator):
 
 
 class MaskedLogSumExp(torch.autograd.Function):
-    """Log of the sum of exp over what is not marked, (A, N) logits and bool → (A,); −∞ and no gradient where all is marked.
+    """Log-sum-exp over the unmarked logits: (A, N) logits and bool → (A,); −∞ and no gradient where all are marked.
 
-    Plain operations save more (A, N) tensors: `guided` then takes 1.6 instead of 1.3 times as long as CL (B = 512, one thread of
-    a CPU). The gradient can be differentiated no further.
+    Plain operations would save more (A, N) tensors: `guided` would take 1.6 instead of 1.3 times as long as CL (B = 512, one CPU
+    thread). The gradient cannot be differentiated again.
     """
 
     @staticmethod
@@ -164,16 +164,16 @@ class MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the logits: a softmax over what is not marked."""
+        """Return the gradient w.r.t. the logits: a softmax over the unmarked ones."""
         left, total = ctx.saved_tensors
         return left * (gradients[0][:, None] / total.masked_fill(total == 0, 1)), None
 
 
 def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
-    """Return the value after the ``rank`` largest of each row, shape (A, 1); −∞ if a row has no more values.
+    """Return the largest value of each row after its ``rank`` largest ones, shape (A, 1); −∞ if a row has no more values.
 
     Args:
-        values: (A, N); only numbers, −∞ included.
+        values: (A, N), without NaN; −∞ is allowed.
         rank: number of values to skip, or one number per row, shape (A,).
     """
     if isinstance(rank, Tensor):

@@ -26,9 +26,9 @@ def build(
     """Build the loss for an objective.
 
     Args:
-        objective: mapping with the objective's ``name`` and its parameters. Beside an estimator's own, it can hold
-            ``decoupled`` (bool) and ``targets``: a mapping with a ``name`` (``onehot``, ``half_uniform``, ``fnc``, ``softmax``,
-            ``wcl_one_head``) and the parameters of its rule in :mod:`trueneg.losses.targets`.
+        objective: mapping of the objective's ``name`` and its parameters. For an estimator, it can also contain
+            ``decoupled`` (bool) and ``targets``: a mapping of a ``name`` (``onehot``, ``half_uniform``, ``fnc``, ``softmax`` or
+            ``wcl_one_head``) and the parameters of that rule in :mod:`trueneg.losses.targets`.
         temperature: t of a :class:`ContrastiveLoss`.
         directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or ``"both"`` for two
             modalities (:class:`CrossModalLoss`, which takes the logit scale at each call).

@@ -31,7 +31,7 @@ class ContrastiveLoss(nn.Module):
         gather_distributed: use the samples of all processes as negatives (``torch.distributed``); every
             process must have the same B. The loss is the mean over this process's anchors, so averaging
             gradients with DistributedDataParallel gives the gradient of the loss over the whole batch.
-        target_rule: computes the targets of calls that pass none from the known similarity (:mod:`trueneg.losses.targets`).
+        target_rule: computes targets from the known similarity for calls that pass none (:mod:`trueneg.losses.targets`).
 
     Raises:
         ValueError: if ``estimator`` is not an :class:`Estimator`, or the temperature or the chunk size is not positive.
@@ -102,13 +102,13 @@ class ContrastiveLoss(nn.Module):
             extra_positives: (B, M−1, D) further draws from each sample's class, used by the estimator only; the
                 numerator keeps the first positive.
             labels: (B,) class of each sample, for estimators that need labels.
-            negative_similarity: known similarity between samples, for estimators that need it: (B, B), whose transpose serves
-                the second views; a pair of them for first and second views; or (2B, 2B) over all views. With several
-                processes, one column for each sample of all processes: (B, G), taken as symmetric, a pair, or (2B, 2G).
+            negative_similarity: known similarity between samples, for estimators that need it: (B, B), whose transpose is
+                used for the second views; a pair of these, for first and second views; or (2B, 2B) over all views. With several
+                processes, there is one column for each sample of all processes: (B, G), assumed symmetric; a pair; or (2B, 2G).
             positive_similarity: (B,) or (2B,) known similarity of each anchor and its positive, for estimators that need it.
-            targets: (B, B), or (B, G) with several processes: rows that sum to 1. T_ii belongs to the positive; T_ij is
-                divided equally between the two views of sample j. With 2B rows, each view of an anchor has its own. They get
-                no gradient. None: all belongs to the positive.
+            targets: (B, B), or (B, G) with several processes; each row sums to 1. T_ii is the weight of the positive; T_ij is
+                divided equally between the two views of sample j. With 2B rows, each view of a sample has its own targets. They
+                get no gradient. None: the positive has all the weight.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.

@@ -22,7 +22,7 @@ class CrossModalLoss(nn.Module):
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
     with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
-    below by g ≥ e^(−logit scale). Texts can have H further negatives (hard negatives): N = B − 1 + H for texts as anchors.
+    below by g ≥ e^(−logit scale). Text anchors can have H further negatives (hard negatives): then N = B − 1 + H.
     With ``targets`` or ``decoupled``, see :func:`trueneg.losses.terms.contrastive_terms`. The loss is computed in float32 under
     autocast, and in float64 for float64 input.
 
@@ -109,16 +109,16 @@ class CrossModalLoss(nn.Module):
             logit_scale: factor applied to the similarities; a number or a scalar tensor.
             class_probability: η, a single number or one value per pair, shape (B,); overrides the estimator's own.
             negative_similarity: known similarity between samples, for estimators that need it: in the shape of ``similarity``,
-                and its transpose serves image anchors; or a pair, (B, B + H) for text and (B, B) for image anchors.
+                whose transpose is used for image anchors; or a pair, (B, B + H) for text and (B, B) for image anchors.
             labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need labels.
-            same_class: (B, B + H) bool, whether image j has the class of text i; replaces ``labels`` if texts and images
-                have different classes. Its transpose is used for image anchors.
+            same_class: (B, B + H) bool, whether image j has the class of text i; used instead of ``labels`` if the classes of
+                texts and images differ. Its transpose is used for image anchors.
             positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor and its positive, for
                 estimators that need it.
-            exclude: (B, B + H) bool, columns that are not negatives of a text; its transpose is used for image anchors. N counts
-                the others.
-            targets: rows that sum to 1, with T_ii for the positive, in the shape of ``similarity`` for text anchors, (B, B) for
-                image anchors, a pair for both. They get no gradient. None: all belongs to the positive.
+            exclude: (B, B + H) bool, which columns are not negatives of a text; its transpose is used for image anchors. N counts
+                only the other columns.
+            targets: in the shape of ``similarity`` for text anchors, (B, B) for image anchors, or a pair for both; each row sums
+                to 1, and T_ii is the weight of the positive. They get no gradient. None: the positive has all the weight.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
@@ -147,13 +147,13 @@ class CrossModalLoss(nn.Module):
     ) -> ContrastiveTerms:
         """Return the same as :meth:`terms`, computing similarities as inner products of features.
 
-        With several processes, matrices have one column for each of the G samples of all processes, then for each hard
-        negative of all processes; ``negative_similarity`` is then taken as symmetric, and ``exclude`` too.
+        With several processes, matrices have one column for each of the G samples of all processes, then one for
+        each hard negative of all processes; ``negative_similarity`` and ``exclude`` are then assumed to be symmetric.
 
         Args:
             text_features: (B, D) text features, not normalised by this method; pass unit vectors for cosine similarity.
             image_features: (B, D) or (B + H, D) image features, not normalised by this method either.
-            logit_scale: see :meth:`terms`, as for all other arguments.
+            logit_scale: see :meth:`terms`, also for the arguments below.
             class_probability: η.
             negative_similarity: known similarity between samples.
             labels: classes.

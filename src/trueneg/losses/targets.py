@@ -1,8 +1,8 @@
-"""Soft targets: how much of an anchor's attraction goes to other samples than its own positive.
+"""Soft targets: how much of an anchor's attraction goes to samples other than its own positive.
 
-A rule is called with the numbers of samples here (B) and of all columns' samples (S), the rank of this process, the known
-similarity (A, S) or (A, V·S), the number of views V and the device; it returns targets (B, S), or (A, S) if the views of a
-sample have different ones, whose rows sum to 1.
+A rule takes the number of samples of this process (B) and the number of samples in the columns (S), the rank of this process,
+the known similarity (A, S) or (A, V·S), the number of views V and the device. It returns targets (B, S), or (A, S) if the views
+of a sample have different targets; each row sums to 1.
 """
 
 import math
@@ -37,20 +37,20 @@ class HalfUniform:
 
 @dataclass
 class Attracted:
-    r"""Uniform over the positive and the false negatives found: attraction of False Negative Cancellation (Huynh et al., 2022).
+    r"""Uniform over the positive and the false negatives found: False Negative Cancellation by attraction (Huynh et al., 2022).
 
     .. math:: T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 + V F_i} \text{ for the } F_i \text{ samples found}
 
-    with V views. Found are the samples with a similarity above the threshold among the ``top_k`` most similar ones; a sample's
-    similarity is the largest over its views and the anchor's.
+    with V views. A sample is found if its similarity is above the threshold and it is among the ``top_k`` most similar samples;
+    its similarity is the largest over its views and the anchor's.
 
     Args:
         threshold: similarity above which a sample is found.
         top_k: largest number of samples found, as in :class:`~trueneg.losses.Removed`; None: no limit.
 
     Raises:
-        ValueError: if the threshold is not a finite number, or ``top_k`` not a positive integer; in a call, without a known
-            similarity, or with fewer than ``top_k`` other samples.
+        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer; in a call, if the known
+            similarity is missing, or there are fewer than ``top_k`` other samples.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
@@ -84,21 +84,21 @@ class Attracted:
 
 @dataclass
 class Softmax:
-    r"""A softmax of the known similarities, mixed with the positive.
+    r"""A softmax over the known similarities, mixed with the one-hot target.
 
     .. math:: T_{ij} = \lambda \frac{e^{s_{ij} / \tau}}{\sum_k e^{s_{ik} / \tau}} + (1 - \lambda)\, [i = j]
 
-    With similarities by a moving average of the networks and λ = 0.4, momentum distillation of ALBEF (Li et al., 2021, where τ is
-    the temperature of the loss); by a frozen text encoder and λ = 1, X-CLR (Sobal et al., 2024); by labels and λ = 1, after
-    MedCLIP (Wang et al., 2022, with the cosine of label vectors in place of their product). Of two views, s is the mean over
-    the pairs of different views. The similarity of an anchor's own sample is read, too.
+    With similarities from a moving average of the networks and λ = 0.4, this is ALBEF's momentum distillation (Li et al., 2021,
+    where τ is the temperature of the loss); from a frozen text encoder and with λ = 1, X-CLR (Sobal et al., 2024). From labels
+    and with λ = 1, it follows MedCLIP (Wang et al., 2022), with the cosine of label vectors in place of their product. With two
+    views, s is the mean over the pairs of different views. The similarity of an anchor's own sample is used, too.
 
     Args:
         temperature: τ > 0.
         share: λ ∈ [0, 1].
 
     Raises:
-        ValueError: if an argument is out of range; in a call, without a known similarity.
+        ValueError: if an argument is out of range; in a call, if the known similarity is missing.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -128,16 +128,17 @@ class Softmax:
 
 @dataclass
 class Components:
-    r"""Half for the positive, half uniform over the anchor's component of the graph of nearest neighbours in the other view.
+    r"""Half for the positive, half uniform over the anchor's connected component in the other view's nearest-neighbour graph.
 
     .. math:: T_{ij} = \tfrac12 [i = j] + \tfrac12 \frac{[j \in C_i \setminus \{i\}]}{|C_i| - 1}
 
-    Every sample is joined to its nearest neighbour in the same view; C is a connected component, and those of one view supervise
-    the other. After WCL (Zheng et al., 2021), which adds to NT-Xent, in a second projection head, a supervised contrastive loss
-    whose columns are the anchor's own view; here one head has both, and all columns share one denominator.
+    Every sample is joined to its nearest neighbour in the same view; C_i is the connected component of sample i, and the
+    components of one view supervise the other. This follows WCL (Zheng et al., 2021), which adds to NT-Xent a supervised
+    contrastive loss in a second projection head, with the anchor's own view as columns; here, one head serves both, and all
+    columns share one denominator.
 
     Raises:
-        ValueError: in a call, without a known similarity, or unless there are two views and this process has all samples.
+        ValueError: in a call, if the known similarity is missing, or unless there are two views and this process has all samples.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1, 0.2], [0.9, 1.0, 0.2, 0.1], [0.1, 0.2, 1.0, 0.8], [0.2, 0.1, 0.8, 1.0]])

@@ -12,7 +12,7 @@ from torch.nn import functional
 from trueneg.losses.base import checked_shape
 from trueneg.losses.execution import by_chunks, gathered
 
-TOLERANCE = 1e-4  # of the sum of a row of targets
+TOLERANCE = 1e-4  # for the sum of a row of targets
 
 
 class ContrastiveTerms(NamedTuple):
@@ -26,10 +26,10 @@ class ContrastiveTerms(NamedTuple):
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
         removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
-            are −∞ hold any value. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
-        similarity: (A, K) known similarity that the estimator or the targets come from, one tensor per direction; empty if there
-            is none or the loss is in chunks.
-        targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty without them.
+            are −∞ hold arbitrary values. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
+        similarity: (A, K) known similarity used by the estimator or the targets, one tensor per direction; empty if there is
+            none, or the loss is computed in chunks.
+        targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty if there are none.
     """
 
     loss: Tensor
@@ -43,7 +43,9 @@ class ContrastiveTerms(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Known facts about the samples: B samples here, G samples and H further negatives of all processes, and A = V·B anchors.
+    """Known facts about the samples.
+
+    This process has B samples and A = V·B anchors; all processes together have G samples and H further negatives.
 
     Attributes:
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
@@ -52,7 +54,7 @@ class Known(NamedTuple):
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
         exclude: (A, K) bool, columns that are not negatives; those with a target still attract.
-        targets: (B, G + H), or (A, G + H) if the views of a sample have different ones; see :func:`checked_targets`.
+        targets: (B, G + H), or (A, G + H) if the views of a sample have different targets; see :func:`checked_targets`.
     """
 
     class_probability: float | Tensor | None = None
@@ -80,8 +82,8 @@ def contrastive_terms(
 
     .. math:: L_a = \operatorname{softplus}(\log N g - p) + (1 - T_p)\,p - \sum_n T_n u_n
 
-    with targets T that sum to 1; without targets, :math:`T_p = 1`. Decoupled, :math:`L_a = \log N g - T_p\,p - \sum_n T_n u_n`,
-    and 0 if no negative is left.
+    with targets T that sum to 1; without targets, :math:`T_p = 1`. If decoupled,
+    :math:`L_a = \log N g - T_p\,p - \sum_n T_n u_n`, or 0 if no negatives remain.
 
     Args:
         loss: the loss module; its ``estimator``, ``decoupled``, ``chunk_size`` and ``gather_distributed`` are used.
@@ -90,7 +92,7 @@ def contrastive_terms(
             themselves, (A, K), with −∞ in the columns of the anchor's own sample.
         keys: (K, D) embeddings of the G samples of all processes, once per view, then of further negatives; or None.
         floor: log of the lower bound of g.
-        known: what is known about the samples.
+        known: known facts about the samples.
         views: number of views V.
         rank: rank of this process among those that share the G samples.
         samples: G; None: there are no further negatives.
@@ -177,12 +179,12 @@ def contrastive_terms(
 
 
 def checked_known(name: str, given: Tensor | None, own: Tensor | None = None) -> None:
-    """Check that a known similarity is there and, on a CPU, that it is a number wherever it is read.
+    """Check that a known similarity is given and, on a CPU, that it is not NaN wherever it is used.
 
     Args:
         name: its name, for messages.
         given: the similarity: (A,), (A, G + H) or (A, K).
-        own: (A, V) columns, of K, of each anchor's own sample in its V views, which are not read.
+        own: (A, V) indices among the K columns of the V views of each anchor's own sample, which are not used.
 
     Raises:
         ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
@@ -193,7 +195,7 @@ def checked_known(name: str, given: Tensor | None, own: Tensor | None = None) ->
         return
     wrong = given.isnan()
     if own is not None:
-        wrong.scatter_(1, own % given.shape[1], False)  # with one column per sample, all views have the same
+        wrong.scatter_(1, own % given.shape[1], False)  # with one column per sample, all views share it
     if wrong.any():
         raise ValueError(f"{name} contains NaN; expected numbers.")
 

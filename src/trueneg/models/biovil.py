@@ -57,14 +57,14 @@ class TextProjection(nn.Sequential):
 
 
 def image_model(state: Mapping[str, Tensor], encoder: str, projection: str) -> tuple[SpatialResNet, RegionProjection]:
-    """Build the image encoder and projection with the shapes found under these prefixes of a state dict, without its weights."""
+    """Build the image encoder and projection with the shapes found under these prefixes of a state dict; load no weights."""
     is_basic = f"{encoder}layer1.0.conv1.weight" in state and f"{encoder}layer1.0.conv3.weight" not in state
     images = SpatialResNet("resnet18" if is_basic else "resnet50")
     return images, RegionProjection(images.dimensions, len(state.get(f"{projection}0.weight", range(DIMENSIONS))))
 
 
 def text_projection(state: Mapping[str, Tensor], prefix: str, hidden: int) -> TextProjection:
-    """Build the text projection with the size found under this prefix of a state dict, without its weights."""
+    """Build the text projection with the size found under this prefix of a state dict; load no weights."""
     return TextProjection(hidden, len(state.get(f"{prefix}dense_to_hidden.weight", range(DIMENSIONS))))
 
 

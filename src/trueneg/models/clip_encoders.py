@@ -159,7 +159,7 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
     Args:
         model: open_clip's model name, such as ``"RN50-quickgelu"``, or the path of a JSON file in the format of open_clip's
             ``model_configs`` or of a published model's ``open_clip_config.json``.
-        weights: None: random initialisation with torch's generator. An open_clip tag of pretrained weights, such as
+        weights: None: random initialisation with torch's RNG. An open_clip tag of pretrained weights, such as
             ``"openai"``: downloaded once. Otherwise the path of an open_clip state dict.
 
     Returns:
@@ -185,14 +185,14 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
                 path = Path(open_clip.download_pretrained(tag))
         elif not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-            raise UserError(f"{weights}: does not exist; expected a file or an open_clip tag ({tags}).")
+            raise UserError(f"{weights} does not exist; expected a file or an open_clip tag ({tags}).")
         with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
             open_clip.load_checkpoint(network, str(path), weights_only=True)
     return _parts(network, config, preprocessing)
 
 
 def clip_of(config: Mapping[str, Any]) -> Clip:
-    """Build a CLIP model from its configuration, initialised with torch's generator.
+    """Build a CLIP model from its configuration, initialised with torch's RNG.
 
     Raises:
         UserError: if open_clip is not installed or the configuration describes another kind of model.
@@ -201,7 +201,7 @@ def clip_of(config: Mapping[str, Any]) -> Clip:
 
 
 def clip_tokenizer() -> "CLIPTokenizer":
-    """Return CLIP's own tokenizer as a tokenizer of the transformers library.
+    """Return CLIP's own tokenizer as a transformers tokenizer.
 
     The tokens match those of open_clip's tokenizer, except that the latter also repairs broken Unicode and HTML entities.
 

@@ -20,7 +20,7 @@ class SpatialResNet(nn.Sequential):
 
     Args:
         name: ``"resnet18"`` (C = 512) or ``"resnet50"`` (C = 2048).
-        weights: None: random initialisation with torch's generator. A torchvision weights name, such as
+        weights: None: random initialisation with torch's RNG. A torchvision weights name, such as
             ``"IMAGENET1K_V1"``: downloaded once. Otherwise the path of a state dict in ``.safetensors`` or ``.pt``/``.pth``
             format, from which only tensors are read; classifier weights are ignored.
 
@@ -107,5 +107,5 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
         with explain_download(f"{name} {weights}", known.url):
             return known.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
-        raise UserError(f"{path}: does not exist; expected a file or torchvision weights: {', '.join(published)}.")
+        raise UserError(f"{path} does not exist; expected a file or torchvision weights: {', '.join(published)}.")
     return read_tensors(path)

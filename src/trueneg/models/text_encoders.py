@@ -22,7 +22,7 @@ class BertTextEncoder(nn.Module):
     Args:
         bert: BERT without its pooler, as returned by :func:`load_bert` and :func:`small_bert`.
         pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding tokens.
-        frozen_layers: n, to freeze the embedding layer (tokens, positions, norm) and the first n transformer layers.
+        frozen_layers: n: freeze the embedding layer (tokens, positions, norm) and the first n transformer layers.
             ReCo and ConVIRT freeze 6 of ClinicalBERT's 12 layers. None: all layers are trained.
 
     Attributes:
@@ -64,7 +64,7 @@ class BertTextEncoder(nn.Module):
 def small_bert(
     vocabulary_size: int, *, hidden: int = 128, layers: int = 2, heads: int = 4, maximum_tokens: int = 128, dropout: float = 0.1
 ) -> "BertModel":
-    """Build a small BERT to train from scratch, initialised with torch's generator.
+    """Build a small BERT to train from scratch, initialised with torch's RNG.
 
     Args:
         vocabulary_size: size of the tokenizer's vocabulary.

@@ -92,7 +92,7 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
         modules: modules by the prefix of their tensors in the file.
         state: the file's tensors.
         path: the file, for messages.
-        expected: what the file should be, for messages.
+        expected: description of the expected file, for messages.
 
     Raises:
         UserError: naming tensors that are missing, unexpected or have the wrong shape.

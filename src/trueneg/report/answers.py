@@ -1,4 +1,4 @@
-"""Sentences for the headroom of a data set, and for what a comparison found."""
+"""Sentences on a data set's headroom and on what a comparison found."""
 
 from typing import Any
 
@@ -56,10 +56,10 @@ def answer(row: Any, treatment: str, baseline: str, published: float | None = No
 
 
 def finding(row: Any, treatment: str, baseline: str) -> str:
-    """State what a comparison found as a clause: a gain, a loss, equivalence, or that it cannot tell.
+    """State in a clause what a comparison found: a gain, a loss, equivalence, or no verdict.
 
-    Gains and losses, and their intervals, are positive in the direction that the outcome names, also where lower is better. Other
-    differences have their sign.
+    Gains, losses and their intervals are positive in the direction that the outcome names, even where lower is better. Other
+    differences keep their sign.
 
     Args:
         row, treatment, baseline: as for :func:`answer`.
@@ -86,11 +86,11 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
             within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
             low, high = sorted((abs(row["low"]), abs(row["high"])))
             reach = ends(low, high, metric, signed=False)
-            return f"{treatment} {verb} {size} in {name} {preposition} {baseline}{within} ({LEVEL} interval {reach})"
+            return f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({LEVEL} interval {reach})"
 
 
 def knowing_the_labels(row: Any, metric: str) -> str:
-    """State what the oracle gains as a clause; empty without its interval.
+    """State in a clause what the oracle gains; empty without an interval.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.headroom`.

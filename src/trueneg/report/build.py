@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def draw_study(folder: str | Path) -> None:
-    """Draw the figures and tables of a study whose inputs or code changed since they were last drawn; copy the others.
+    """Draw a study's figures and tables whose inputs or code changed since they were last drawn; copy the others.
 
     Args:
         folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``, ``tables`` and :data:`KEPT`.

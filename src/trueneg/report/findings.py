@@ -1,4 +1,4 @@
-"""What each study found, in one sentence for the page and the terminal."""
+"""The finding of each study in one sentence, for the page and the terminal."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,9 +25,9 @@ def sentence(gathered: Gathered) -> str:
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
-    """Return what each study on the page found, and its place there, for the terminal; empty before the page is written.
+    """Return, for the terminal, the finding of each study on the page and a link to it; empty before the page is written.
 
-    A study that cannot be read has the reason instead.
+    For a study that cannot be read, the reason takes the place of the finding.
     """
     page = Path(results) / "index.html"
     if not page.is_file():

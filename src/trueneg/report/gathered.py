@@ -135,7 +135,7 @@ class Gathered:
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
-        """Names of the objectives in tables, by data set and objective: with the values that were selected for them."""
+        """Names of the objectives in tables, with the values selected for them, by data set and objective."""
         return {
             (one["dataset"], one["objective"]): chosen_name(
                 one["objective"], one["variant"], one.get("variants", ()), one.get("follows")
@@ -150,7 +150,7 @@ class Gathered:
 
     @property
     def selection_notes(self) -> list[str]:
-        """How the values in :attr:`names` were selected, the baseline with its values, ties, and edges of the grids."""
+        """Notes on the values in :attr:`names`: how they were selected, those of the baseline, ties, and edges of the grids."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         if not swept:
             return []

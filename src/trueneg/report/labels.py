@@ -1,4 +1,4 @@
-"""Labels in figures and tables; objectives and data sets keep the names that the configuration gives them."""
+"""Labels in figures and tables; objectives and data sets keep their names from the configuration."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -54,13 +54,13 @@ def settings_name(variant: str) -> str:
 
 
 def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), follows: str | None = None) -> str:
-    """Return the name of an objective with the values that were selected for it, and what they were selected from.
+    """Return the name of an objective with its selected values, and the grid or the objective that they come from.
 
     Args:
         objective: name of the objective.
         variant: its variant.
-        variants: all variants among which it was selected.
-        follows: the objective from which the values were taken over.
+        variants: all variants that it was selected from.
+        follows: the objective that the values were taken over from.
 
     Example:
         >>> grid = ['{"beta":1,"temperature":0.1}', '{"beta":1,"temperature":0.2}']

@@ -17,7 +17,7 @@ TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifie
 
 
 class Layout(NamedTuple):
-    """Positions of measurements in a table: column heads, and the measurements of each group by its title, one per head."""
+    """Layout of measurements in a table: column heads, and each group's measurements by title, one per head."""
 
     heads: Sequence[Head]
     groups: Mapping[str, Sequence[Measurement]]
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
         headroom: one row per data set with the label of its headroom and a sentence about it.
         margins: equivalence margin of the primary measurement, if the study has one.
         notes: sentences under every table.
-        names: name of each line, by data set and objective, where it is not that of the objective.
+        names: name of each line, by data set and objective, where it differs from the objective's.
     """
 
     rows: pd.DataFrame

@@ -45,7 +45,7 @@ def facets(
         title: format string for the title of each panel, filled with its values.
         xlabel: label below the last panel of each column.
         ylabel: label beside the first panel of each row.
-        share: whether all panels have the same limits; "col": all panels of a column.
+        share: whether all panels have the same limits; with ``"col"``, only the panels of a column do.
         empty: text shown in panels without rows.
 
     Returns:

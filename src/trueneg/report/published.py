@@ -1,4 +1,4 @@
-"""The published numbers that a study refers to, each with the measurement that corresponds to it."""
+"""The published numbers that a study refers to, each with the corresponding measurement."""
 
 from pathlib import Path
 from typing import Any

@@ -68,12 +68,12 @@ def summarise_study(
 
 
 def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
-    """Return the variant of each objective on each data set, the candidates, and the measurement that selected one of them."""
+    """Return the variant of each objective on each data set, the candidates, and the measurement used for the selection."""
     variants = {objective: list(found.values()) for objective, found in study_runs.candidates(study).items()}
     measured = study.selected_by
     if winners:
         measured, candidates = read_winners(winners)
-        # A file of winners may hold those of other objectives, too.
+        # A winners file may also contain other objectives.
         candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
         selection = _of_winners(rows, candidates)
     else:
@@ -89,20 +89,20 @@ def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.
 
 
 def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return a selection like that of :func:`trueneg.stats.comparison.select` for a tuned study, by the pilot seeds."""
+    """Return the selection made on the pilot seeds, in the format of :func:`trueneg.stats.comparison.select`."""
     found = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"].nunique().rename("seeds").reset_index()
     found = found.assign(candidates=1, **{"validation mean": np.nan})
     for (dataset, objective), own in candidates.groupby(["dataset", "objective"]):
         (winner,) = own[own["chosen"]].to_dict("records")
         is_own = (found["dataset"] == dataset) & (found["objective"] == objective)
         if set(found.loc[is_own, "variant"]) - {winner["variant"]}:
-            raise ValueError(f"rows of {objective} on {dataset} are not those of its winner, {winner['variant']}; train it again")
+            raise ValueError(f"rows of {objective} on {dataset} do not belong to its winner, {winner['variant']}; train it again")
         found.loc[is_own, ["candidates", "seeds", "validation mean"]] = len(own), winner["seeds"], winner["mean"]
     return found
 
 
 def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
-    """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot compare them."""
+    """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot do so."""
     requested: dict[tuple[str, str, int], Any] = {}
     for job in study_runs.jobs(name, study):
         runs = [run.to_json() for run in job.runs] if job.family is None else chosen(job.to_json(), winners)[1]
@@ -115,7 +115,7 @@ def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any
         if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
             different.append("evaluation")
         if different:
-            found = f"run {record['id']} was made with other settings than the study's ({'; '.join(different)})"
+            found = f"run {record['id']} was made with settings other than the study's ({'; '.join(different)})"
             remedy = f"Restore the settings, or remove results/{name}/manifests to train with the new ones."
             raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {found}. {remedy}")
 

@@ -19,12 +19,12 @@ from trueneg.store.winners import as_json
 def select_winners(
     paths: Iterable[str | Path], settings: Mapping[str, Any], *, winners: str | Path, validation: str | Path
 ) -> None:
-    """Select one candidate of each tuned objective on each data set, by the rows of the pilot seeds.
+    """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:
         paths: rows of the candidates, one file per block of pilot seeds.
         settings: result of :meth:`trueneg.compute.trainings.Trainings.selecting`: ``rule``, ``measured`` and ``candidates``.
-        winners: JSON file to write. The same rows give the same bytes, so that nothing is repeated after it is written again.
+        winners: JSON file to write. The same rows give the same bytes, so rewriting it reruns nothing.
         validation: parquet file to write with the rows of the validation split; those of the test split are not gathered.
 
     Raises:

@@ -25,7 +25,7 @@ ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, Discriminato
 
 
 class SmallEncoderSettings(Settings):
-    """A ResNet with a stem of stride 2 and three basic blocks, for small grey images on a CPU."""
+    """A ResNet with a stem of stride 2 and three basic blocks, for small greyscale images on a CPU."""
 
     name: Literal["small"]
     width: Sweepable[Count] = Field(16, description="channels of the first block; the next blocks have 2 and 4 times as many")

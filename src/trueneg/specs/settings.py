@@ -1,4 +1,4 @@
-"""Building blocks of configuration sections: strict models, number types that accept text, sweeps."""
+"""Building blocks of configuration sections: strict models, number types that accept text, and sweeps."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a selection chose from: the mean of every candidate on the validation split, with its interval."""
+"""The candidates of a selection: each one's mean on the validation split, with its interval."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,17 +15,17 @@ ROUNDING = 1e-12  # two means of the same fractions may differ in their last bit
 def describe_candidates(
     rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, selection: pd.DataFrame
 ) -> pd.DataFrame:
-    """Compute each candidate's mean on the validation split and its 95 % t interval over the seeds that all of them share.
+    """Compute each candidate's mean on the validation split and its 95 % t interval over the seeds that all candidates share.
 
     Args:
         rows: tidy rows of the candidates; only those whose split is ``"validation"`` are read.
         candidates: variants to choose from, by objective.
-        measured: measurement by which one was selected.
+        measured: measurement used for the selection.
         selection: result of :func:`trueneg.stats.comparison.select` for the same arguments.
 
     Returns:
         One row per data set, objective with several candidates, and candidate in the given order, with the columns
-        :data:`CANDIDATE`; ``tied`` marks the others that have the mean of the chosen one.
+        :data:`CANDIDATE`; ``tied`` marks other candidates with the same mean as the chosen one.
     """
     validation, found = measured.rows_of(rows[rows["split"] == "validation"]), []
     several = selection.loc[selection["candidates"] > 1, ["dataset", "objective", "variant"]]

@@ -31,7 +31,7 @@ NOT_ABOVE_CHANCE = "not clearly above chance"
 CONFIDENCE = 0.95  # level of all intervals
 SIGNIFICANT = 0.05  # level of all tests
 POWER = 0.8  # of the minimum detectable difference
-# A standard deviation below this share of the largest value is rounding: metrics are computed in single precision.
+# A standard deviation below this share of the largest value is rounding error: metrics are computed in single precision.
 ROUNDING = 1e-6
 
 
@@ -43,8 +43,8 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of seeds), ``mean``, ``standard
-        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is NaN with one seed (the
-        standard deviation too), and if the values of all seeds are equal up to rounding (the standard deviation is then 0).
+        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is NaN with one seed (as is
+        the standard deviation), or if the values of all seeds are equal up to rounding (the standard deviation is then 0).
 
     Raises:
         ValueError: if a value is not finite, or a measurement appears twice.
@@ -78,18 +78,18 @@ def paired_differences(
         rows: tidy rows, one variant per objective.
         baseline: the objective to subtract.
         objectives: objectives to compare; default: all except the baseline, in order of appearance.
-        margins: equivalence margin m of measurements, in the metric's own unit; others are not tested for equivalence.
+        margins: equivalence margin m by measurement, in the metric's own unit; others are not tested for equivalence.
 
     Returns:
-        One row per :data:`KEYS` and objective with ``seeds`` (the number of seeds both have; others are ignored), ``mean``,
+        One row per :data:`KEYS` and objective with ``seeds`` (number of seeds that both have; others are ignored), ``mean``,
         ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and
         ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``correlation`` (Pearson's, of the two
         objectives' values over seeds), ``minimum detectable`` (see :func:`detectable_multiplier`), ``p`` (two-sided paired t
         test), ``margin`` and ``p equivalence``.
 
         With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds are equal up to rounding, it is
-        0. Both leave no interval, no t test and no minimum detectable difference (NaN). The correlation is NaN where either
-        objective has the same value in all seeds.
+        0. In both cases, the interval, all p values and the minimum detectable difference are NaN. The correlation is NaN with
+        fewer than three seeds, or if either objective has the same value in all seeds.
 
     Raises:
         ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
@@ -138,7 +138,7 @@ def paired_differences(
 
 
 def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
-    """Return the tidy rows of an objective minus those of another one within each seed, for a difference of differences.
+    """Return the tidy rows of an objective minus those of another within each seed, for a difference of differences.
 
     Args:
         rows: tidy rows, one variant per objective; seeds that only one of the two has are left out.
@@ -152,7 +152,7 @@ def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
 
 
 def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]) -> pd.DataFrame:
-    """Aggregate over seeds; standard deviations that are only rounding, judged by the column ``size``, become 0."""
+    """Aggregate over seeds; standard deviations that are only rounding errors, relative to the column ``size``, become 0."""
     by_objective = rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
     found = by_objective.agg(**columns, largest=("size", "max")).reset_index()
     rounding = ROUNDING * found.pop("largest")
@@ -348,7 +348,7 @@ def headroom(
 ) -> pd.DataFrame:
     """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
 
-    The headroom is a label for corrections of false negatives. It is not an upper bound: other methods may gain without it.
+    The headroom concerns only corrections of false negatives. It is not an upper bound: other methods may gain without it.
 
     Args:
         rows: tidy rows, one variant per objective.
@@ -379,7 +379,7 @@ def headroom(
         found = found[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
     found["chance"] = chance
     edge = found["baseline low" if higher_is_better else "baseline high"]
-    edge = edge.where(edge.notna() | (found["seeds"] < 2), found["baseline mean"])  # of equal values, the edge is the mean
+    edge = edge.where(edge.notna() | (found["seeds"] < 2), found["baseline mean"])  # if values are equal, the edge is the mean
     found["above chance"] = edge > chance if higher_is_better else edge < chance
     gains = found["low"] > 0 if higher_is_better else found["high"] < 0
     cases = [edge.isna(), ~found["above chance"], found["low"].isna(), gains]
@@ -396,7 +396,7 @@ def primary_contrast(
     margin: float | None = None,
     higher_is_better: bool = True,
 ) -> pd.Series:
-    """Evaluate the primary contrast of a study on the test split; as the only comparison of its family it needs no adjustment.
+    """Evaluate the primary contrast of a study on the test split; as the only one in its family, it needs no adjustment.
 
     Args:
         rows: tidy rows of one study, one variant per objective.

@@ -1,8 +1,8 @@
-"""Export the finished, evaluated runs of a study, and import them where there are neither data nor weights.
+"""Export the finished, evaluated runs of a study, and import them on machines without its data or weights.
 
 The exported folder of a study has the layout of ``results/<study>``. It contains the manifest, rows, training curves and records
-of each block of seeds, the subsets and winners, and the artefacts that only data or weights can make again. ``user_files``
-contains the records of the data that were read, and ``sha256sums.txt`` the checksum of every file.
+of each block of seeds, the subsets and winners, and the artefacts that cannot be remade without data or weights. ``user_files``
+contains the records of the data that were read; ``sha256sums.txt`` lists the checksum of every file.
 """
 
 import filecmp
@@ -56,7 +56,7 @@ class Block(NamedTuple):
     Attributes:
         place: data set, objective and block, separated by slashes.
         checksums: checksum of each run's model, by the run's id.
-        records: what made and evaluated each run.
+        records: provenance of each run's training and evaluation.
         rows: the rows of the runs.
         curves: their training curves.
     """
@@ -138,7 +138,7 @@ def import_study(folder: Path, results: Path) -> str:
     of_blocks = {place for block in blocks for place in block.files}
     own = [place for place in places if not place.startswith(f"{READ}/")]
     unchanged, *_ = filecmp.cmpfiles(folder, results / name, own, shallow=False)
-    if all(added.values()) and unchanged != own:  # nothing was trained here: all files together, none older than its inputs
+    if all(added.values()) and unchanged != own:  # nothing was trained here: copy all, so that no file is older than its inputs
         for place in own:
             _copy(folder / place, results / name / place, stamp)
     for block in blocks:
@@ -180,7 +180,7 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
 
 
 def _readings(name: str, studies: Mapping[str, Any]) -> Iterator[user_files.Reading]:
-    """Yield what a study that trains reads."""
+    """Yield the inputs of a study that trains; none for other studies."""
     study = studies[name]
     runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
@@ -233,7 +233,7 @@ def _foreign_block(folder: Path, rows: str, places: Iterable[str]) -> Block:
 
 
 def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> bool:
-    """Write an exported run to the store, and return whether it is there; False if another training of it is kept."""
+    """Write an exported run to the store, and return True; return False if another training of it is kept instead."""
     identifier, checksum = record["id"], block.checksums[record["id"]]
     own = {key: value for key, value in record.items() if key != "evaluated"} | {"checksum": checksum}
     rows = block.rows.loc[block.rows["run"] == identifier, ["split", *KEYS, "value"]].astype(object)
@@ -254,7 +254,7 @@ def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> boo
 
 
 def _write(files: Mapping[str, Path], target: Path) -> None:
-    """Copy files to a new folder with their checksums, and put it in the place of the target."""
+    """Copy files and their checksums to a new folder, then replace the target with it."""
     made = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with writable(target):

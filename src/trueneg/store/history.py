@@ -26,7 +26,7 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
 
     Args:
         results: the results folder.
-        studies: names of the studies whose runs to list; unfinished runs are listed only without names. Empty: all runs.
+        studies: names of the studies whose runs to list; empty: all runs, including unfinished ones.
         measured: whether to show the primary metrics.
     """
     compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))

@@ -22,7 +22,7 @@ from trueneg.specs.settings import is_technical, models_within
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
-PLACES = {("features", "path")}  # of nested settings: where a file is; its checksum is part of the data's
+PLACES = {("features", "path")}  # nested settings that give a file's path; the file's checksum is part of the data's
 
 
 def run_id(run: Run, source_checksum: str) -> str:
@@ -61,7 +61,7 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _nested(value: Any) -> Any:
-    """Return a setting's value; for nested settings such as a schedule, only those that differ from their frozen values."""
+    """Return a setting's value; from nested settings, such as a schedule, leave out frozen values and file paths."""
     if not isinstance(value, Mapping):
         return value
     name = str(value.get("schedule", _tag(value)))
@@ -74,7 +74,7 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
 
     Args:
         path: the run's record, for the message.
-        recorded: settings in the record; missing keys have their frozen values.
+        recorded: settings in the record; missing keys take their frozen values.
         requested: settings of the run that would reuse the finished run.
 
     Raises:
@@ -103,7 +103,7 @@ def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[s
 
     Args:
         kind: kind of training (:func:`trueneg.config.runs.training_kind`).
-        recorded: settings of an earlier evaluation; missing keys have their defaults, keys that no longer exist are ignored.
+        recorded: settings of an earlier evaluation; missing keys take their defaults; keys that no longer exist are ignored.
         requested: resolved settings.
     """
     (model,) = models_within(STUDIES[kind].model_fields["evaluation"].annotation)

@@ -1,4 +1,4 @@
-"""The protocol of a study: a file in git that names its comparisons before its runs."""
+"""The protocol of a study: a file, committed in git before the runs, that names its comparisons."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -49,6 +49,6 @@ def _git(file: Path, *command: str) -> str:
 
 
 def precedes(protocol: Mapping[str, str], runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the protocol was committed before the first of the runs, given as records, was finished."""
+    """Return whether the protocol was committed before the first run finished, given the records of the runs."""
     committed = datetime.fromisoformat(protocol["date"])
     return all(committed < datetime.strptime(run["finished"], "%Y-%m-%d %H:%M:%S %z") for run in runs)

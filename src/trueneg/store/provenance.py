@@ -57,7 +57,7 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
         The first 16 hexadecimal digits of a SHA-256.
 
     Raises:
-        ValueError: if a root is not a module of the package, because changes to the intended module would go unnoticed.
+        ValueError: if a root is not a module of the package, as changes to the intended module would go unnoticed.
     """
     missing = [name for name in roots if not _is_module(name)]
     if missing:
@@ -87,7 +87,7 @@ def drawing_code(module: str) -> str:
 
 
 def drawn_by_other_code(path: Path) -> bool:
-    """Return whether a figure or table was made with code other than the current version."""
+    """Return whether a figure or table was made with another version of the code."""
     recorded = recorded_code(path) or ""
     module, _, _ = recorded.partition(" ")
     return not _is_module(module) or recorded != drawing_code(module)

@@ -18,7 +18,7 @@ TYPES = dict.fromkeys(COLUMNS, "str") | {"seed": "int64", "fraction": "float64",
 
 
 def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """Convert rows to a table with all :data:`COLUMNS` in their types; missing values are null."""
+    """Convert rows to a table with all :data:`COLUMNS`, cast to their types; missing values are null."""
     return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
 
 
@@ -28,7 +28,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def reported(rows: pd.DataFrame, selection: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the rows without those of candidates that were not selected, whose test values nobody should look at.
+    """Return the rows without those of unselected candidates, whose test values nobody should look at.
 
     Args:
         rows: rows of a study.

@@ -8,14 +8,14 @@ from typing import Any
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 
-Settings = Mapping[str, Mapping[str, Any]]  # of a run, by section
+Settings = Mapping[str, Mapping[str, Any]]  # a run's settings by section
 
 FEATURES = "features"
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
 
 
 def named_files(settings: Settings) -> dict[str, str]:
-    """Return the files, and names of released weights, that a run's settings name, by what they hold."""
+    """Return the files and released weights that a run's settings name, by role, such as ``encoder weights``."""
     guide: Any = settings["objective"].get("guide") or {}
     found = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
     named = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
@@ -23,10 +23,10 @@ def named_files(settings: Settings) -> dict[str, str]:
 
 
 def run_checksums(settings: Settings) -> dict[str, str]:
-    """Return the SHA-256 of each file that a run reads, by what it holds; they are part of the run's id.
+    """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the run's id.
 
     Raises:
-        UserError: if the file of features is missing.
+        UserError: if the features file is missing.
     """
     named = named_files(settings)
     if FEATURES in named and not Path(named[FEATURES]).is_file():

@@ -57,7 +57,7 @@ class RunStore:
         return "started" if folder.is_dir() else "missing"
 
     def marked(self, identifier: str, code: str) -> str:
-        """Return the state `code` of a trained run, extended by ``imported`` if its weights are not here."""
+        """Return the state `code` of a trained run, with ``imported`` appended if its weights are not here."""
         return f"{code}, imported" if self.state(identifier) == "imported" else code
 
     def record(self, identifier: str, schema: Schema = SETTINGS) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class RunStore:
         return read_json(self.folder(identifier) / self.RECORD, schema, "Remove its folder to train the run again.")
 
     def checksum(self, identifier: str) -> str:
-        """Return the checksum of a run's model, of an imported run as recorded."""
+        """Return a run's model checksum; for an imported run, the recorded one."""
         if self.state(identifier) == "imported":
             return self.record(identifier, IMPORTED)["checksum"]
         return file_checksum(self.folder(identifier) / self.MODEL)

@@ -109,7 +109,7 @@ def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
 
 
 def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> Reading:
-    """Return the :class:`Reading` for CheXpert 8×200, whose images are made square in the same way as a data set's."""
+    """Return the :class:`Reading` for CheXpert 8×200, whose images are made square like those of a data set."""
     settings = lists.model_dump() | {"resolution": dataset["resolution"]}
     settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # omit the default from names and records
     return Reading(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
@@ -206,7 +206,7 @@ class DataChanges:
         return self._of_data(run) or self.of_files(run)
 
     def of_files(self, run: Mapping[str, Any]) -> str:
-        """Describe which of the features and weights of a finished run changed; empty if none did, as for :meth:`of_run`."""
+        """Describe a change in a finished run's features or weights, like :meth:`of_run`; empty if there is none."""
         with contextlib.chdir(self._results.parent):
             for path, recorded in run.get("files", {}).items():
                 found = [_checksum(path, *status) for status in _status([Path(path)]).values()]
@@ -233,7 +233,7 @@ class DataChanges:
         return [change for path in records for change in self._look(f"{study}/text/{path.parent.name}/reports")[1]]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
-        """Return the state `code` of a run, extended by ``data changed`` if its data changed."""
+        """Return the state `code` of a run, with ``data changed`` appended if its data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
     def _compare(self, place: str) -> tuple[str, list[str]]:
@@ -285,7 +285,7 @@ def _content(reading: Reading) -> dict[str, Any]:
 
 
 def _has_files(record: Mapping[str, Any]) -> bool:
-    """Return whether a record is of any files or images."""
+    """Return whether a record has any files or images."""
     return bool(record["files"]) or record["images"]["stamp"] != _digest({})
 
 

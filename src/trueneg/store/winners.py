@@ -17,12 +17,12 @@ WINNERS = "tuning/winners.json"  # below results/<study>
 
 
 def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]) -> dict[str, Any]:
-    """Return the content of a file of winners.
+    """Return the content of a winners file.
 
     Args:
         candidates: result of :func:`trueneg.stats.candidates.describe_candidates`.
         rule: name of the selection rule.
-        measured: measurement by which the winners were selected.
+        measured: measurement used for the selection.
         seeds: the pilot seeds.
     """
     winners: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: S
 
 
 def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame]:
-    """Read a file of winners: the measurement by which they were selected, and the table that :func:`as_json` was given.
+    """Read a winners file: the measurement used for the selection, and the table that was passed to :func:`as_json`.
 
     Raises:
         UserError: if the file is missing or damaged.
@@ -58,7 +58,7 @@ def winner_of(path: str | Path, dataset: str, family: str) -> str:
     """Return the variant of a tuned objective that won on a data set.
 
     Raises:
-        UserError: if the file has no winner for them.
+        UserError: if the file has no winner for this data set and objective.
     """
     _, table = read_winners(path)
     won = table[table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family)]
@@ -68,15 +68,15 @@ def winner_of(path: str | Path, dataset: str, family: str) -> str:
 
 
 def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[dict[str, Any]]]:
-    """Return the variant, as written in the rows, and the runs that the winners decide for a job.
+    """Return the variant, as written in the rows, and the runs that the winners select for a job.
 
     Args:
         undecided: the job in the format of :meth:`trueneg.config.runs.Job.to_json`.
         path: the file with the winners.
 
     Raises:
-        UserError: if the file has no winner for the job, or another one than the study can train, or if the winner was selected
-            on a seed of the job.
+        UserError: if the file has no winner for the job, or one that the study cannot train, or if the winner was selected on a
+            seed of the job.
     """
     dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
     winner = winner_of(path, dataset, family)
@@ -88,6 +88,6 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
     pilots = set(read_json(path, SCHEMAS["winners"])["seeds"])
     if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
         raise UserError(
-            f"{path}: the winners were selected on seed {shared[0]}, which is compared, too. Change the study's seeds."
+            f"{path}: the winners were selected on seed {shared[0]}, which is also compared. Change the study's seeds."
         )
     return choices[winner]["variant"], choices[winner]["runs"]

@@ -143,7 +143,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return the negated numbers of words, (S,): the baseline that uses length alone."""
+    """Return (S,) negated word counts: the baseline that uses length alone."""
     return -np.array([float(len(words_of(sentence))) for sentence in sentences])
 
 

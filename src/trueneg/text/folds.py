@@ -25,7 +25,7 @@ def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: 
         seed: the study's seed.
 
     Raises:
-        UserError: if either part is empty.
+        UserError: if either set is empty.
     """
     others = sentences[sentences["fold"] != fold]
     draws = {patient: seed_for(seed, f"validation/{patient}") / 2**63 for patient in others["patient"].unique()}

@@ -66,7 +66,7 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
             f"{path}: the archive of reports is damaged ({error}). Reinstall torchxrayvision, or get the whole archive."
         ) from error
     if not found:
-        raise UserError(f"{path}: contains no XML files; expected the reports of Open-I.")
+        raise UserError(f"{path} contains no XML files; expected the reports of Open-I.")
     for name in sorted(found, key=lambda name: (len(name), name)):
         try:
             yield name, ElementTree.fromstring(found[name])

@@ -17,7 +17,7 @@ FLAG = b"trueneg restricted"
 
 @contextlib.contextmanager
 def owner_only(restricted: bool) -> Iterator[None]:
-    """Make files created in the block, by this process or its children, readable only by their owner if `restricted`.
+    """If `restricted`, make files created in the block by this process or its children readable only by their owner.
 
     The umask applies to the whole process, so files that other threads write are private too, which is the safe choice.
     """
@@ -44,7 +44,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
 
 
 def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[pd.DataFrame, bool]:
-    """Read a table, or some of its columns, and whether it is restricted.
+    """Return a table or some of its columns, and whether it is restricted.
 
     Raises:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
@@ -54,12 +54,12 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
     except FileNotFoundError as error:
-        raise UserError(f"{path}: file not found; run the step that writes it.") from error
+        raise UserError(f"{path} does not exist. Run the step that writes it.") from error
     except MemoryError:  # unrelated to the file
         raise
     except Exception as error:  # a damaged file can raise almost any error
-        raise UserError(f"{path}: not a complete parquet file; remove it, and it will be written again.") from error
+        raise UserError(f"{path} is not a complete parquet file. Remove it; it will be written again.") from error
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:
-        raise UserError(f"{path}: not marked as restricted or unrestricted text; remove it, and it will be written again.")
+        raise UserError(f"{path} is not marked as restricted or unrestricted text. Remove it; it will be written again.")
     return frame, flag == b"yes"

@@ -67,7 +67,7 @@ def read_mimic_cxr(settings: Mapping[str, Any]) -> Reports:
     root = next((root for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder) if root.is_dir()), folder)
     files = sorted(root.glob("p[0-9][0-9]/p*/s*.txt"))
     if not files:
-        raise UserError(f"{folder}: contains no reports; expected files such as files/p10/p10000032/s50414267.txt.")
+        raise UserError(f"{folder} contains no reports; expected files such as files/p10/p10000032/s50414267.txt.")
     for file in files:
         content: Mapping[str, str] | str
         try:
@@ -96,7 +96,7 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
     except (pa.ArrowException, OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{path}: cannot be read as a CSV or parquet file with the columns {', '.join(columns)} ({reason}). Make sure that "
+            f"{path} cannot be read as a CSV or parquet file with the columns {', '.join(columns)} ({reason}). Make sure that "
             "the file is complete, and that id_column, text_column and patient_column name its columns."
         ) from error
     texts = table[text].astype(object).where(table[text].notna(), "")

@@ -68,7 +68,7 @@ class AnyModel:
 
 
 class PlainBert:
-    """Scores tokens with plain BERT, without padding; exact, but what does not depend on the mask is computed once per sentence.
+    """Scores tokens with plain BERT, without padding; exact, but computes whatever does not depend on the mask once per sentence.
 
     * First layer: a masked copy differs from its sentence only in the masked rows, so queries, keys and values are computed once
       per sentence, and once per position for the mask token.

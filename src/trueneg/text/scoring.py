@@ -47,7 +47,7 @@ def score_sentences(
         likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (in nats),
             ``tokens``, ``windows`` (more than 1 if the sentence exceeds the model's limit) and ``device`` (a GPU computes in
             bfloat16, so its values differ in the third digit). Not written if `shards` > 1.
-        shard: index of the part of the sentences that this job scores.
+        shard: index of the shard of the sentences that this job scores.
         shards: number of jobs that share the work, one per GPU; a final call with ``shards=1`` collects their results.
 
     Raises:

@@ -68,7 +68,7 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Evaluate Lemma 2 on images of digits, using centred pixels as features; the classes 5 to 9 are subsampled.
+    """Evaluate Lemma 2 on digit images, using centred pixels as features; classes 5 to 9 are subsampled.
 
     The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`.
     """

@@ -21,7 +21,7 @@ from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.theory.estimate import measure
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 
-LARGEST = 2**60  # the search for a number of samples stops here
+LARGEST = 2**60  # upper limit of the search for a number of samples
 
 
 class Objective(NamedTuple):
@@ -154,7 +154,7 @@ def approximation_error(
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:
-    """Return (A,) loss minus asymptotic loss of each anchor; the last positive is used in the numerator."""
+    """Return (A,) each anchor's loss minus its asymptotic loss; the last positive is in the numerator."""
     positive, further = scores.positive[:, -1], scores.positive[:, :positives]
     eta = scores.class_probability if getattr(estimator, "class_probability", 0) is None else None
     log_mass = estimator(further, scores.negatives, eta, -1 / setting.temperature)

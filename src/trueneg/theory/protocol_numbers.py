@@ -23,7 +23,7 @@ ASSUMED, BETA = "assumed alpha", "beta"
 
 
 def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int = 20) -> pd.DataFrame:
-    """Measure each number of :data:`EARLIER` again in the BCL paper's setting, with the anchors and seed of `setting`.
+    """Measure each number in :data:`EARLIER` again in the BCL paper's setting, with the anchors and seed of `setting`.
 
     Each N uses about as many scores as `repetitions` repetitions at N = 64.
 

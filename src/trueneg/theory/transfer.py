@@ -18,7 +18,7 @@ from trueneg.evaluation.mean_classifier import class_means, mean_classifier
 from trueneg.theory.bounds import proposition_1
 
 ANCHORS_PER_BLOCK = 1024
-ITERATIONS = 100  # largest number of iterations of L-BFGS
+ITERATIONS = 100  # maximum number of L-BFGS iterations
 CONFIDENCE = 0.95  # 1 − δ of Theorem 4
 
 
@@ -152,7 +152,7 @@ def smallest_number(rho: Sequence[float]) -> int:
 def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> float:
     """Compute a Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
 
-    Follows the proof (equations 41 to 48), but corrects constants that are too small in print:
+    Follows the proof (equations 41 to 48), but corrects constants that are too small in the paper:
     |dω/dz| ≤ N/(1 + N e⁻²) < e² (eq. 43 has e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
     (eq. 46 has e); e⁴ in both sums (eq. 48 has it in only one).
 

@@ -27,7 +27,7 @@ def backward_in_chunks(
 
     Args:
         network: network that contains the batch normalisation layers.
-        embed: function that takes a chunk's number and the chunk, and returns its embeddings, each (b, …) or None; a second call
+        embed: function that takes a chunk's index and the chunk, and returns its embeddings, each (b, …) or None; a second call
             must use the same random draws.
         chunks: at least one chunk.
         terms_of: function that takes the embeddings of all chunks and returns a tuple whose first item is the scalar loss.

@@ -51,18 +51,18 @@ def rate_views(embedded: Tensor, count: int, by_sample: bool) -> Rated:
 
 @torch.no_grad()
 def rate_features(features: Tensor) -> Rated:
-    """Rate samples by the cosine of their (B, D) features; the two views of a sample have the same ones, so their cosine is 1."""
+    """Rate samples by the cosine of their (B, D) features; the two views of a sample share its features, so their cosine is 1."""
     units = functional.normalize(features, dim=-1)
     return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))  # rounding can make a cosine exceed 1
 
 
 def rate_labels(labels: Tensor) -> Rated:
-    """Rate samples by (B,) classes: 1 if they are equal. With (B, K) labels, rate by the cosine of which labels are positive."""
+    """Rate samples by (B,) classes: 1 if equal. With (B, K) labels, rate by the cosine of the masks of positive labels."""
     if labels.dim() == 1:
         same = (labels[:, None] == labels).float()
         return Rated(same, same.new_ones(len(labels)))
     rated = rate_features((labels == 1).float())
-    rated.negative_similarity.fill_diagonal_(1)  # also without positive labels
+    rated.negative_similarity.fill_diagonal_(1)  # even without positive labels
     return rated
 
 
@@ -73,7 +73,7 @@ class WordOverlap:
         self._vectors = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
 
     def __call__(self, numbers: Tensor) -> Tensor:
-        """Return the cosines (B, B) of texts, given their (B,) numbers; all on the CPU."""
+        """Return (B, B) cosines between texts, given (B,) indices; all on the CPU."""
         rows = self._vectors[numbers.numpy()]
         return torch.from_numpy((rows @ rows.T).toarray()).clamp(max=1).fill_diagonal_(1)
 

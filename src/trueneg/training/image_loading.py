@@ -59,7 +59,7 @@ class TrainingImages:
         """Yield batches one at a time; close the generator (``contextlib.closing``) if it is not exhausted.
 
         Args:
-            numbers: int64, on the CPU: image numbers for all batches, in order.
+            numbers: int64 indices of training images for all batches, in order; on the CPU.
             batch_size: number of images per batch.
 
         Raises:

@@ -86,13 +86,13 @@ class ImageText(Training):
             texts = [self.data.texts[number] for number in drawn] if self.guide["permuted"] else self.data.texts
             if not any(WORD.search(text) for text in texts):
                 raise UserError(
-                    f"objective.guide is words, but none of the {len(texts):,} different training sentences of source "
+                    f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
                     f"{source.name} contains a word; expected words of at least two letters or digits. Use another guide."
                 )
             self.words = WordOverlap(texts)
         elif self.guide is not None and self.guide["name"] == "labels" and not self.data.labels.shape[1]:
             raise UserError(
-                f"objective.guide is labels, but source {source.name} has no labels of its images; use another guide."
+                f"objective.guide is labels, but source {source.name} has no labels for its images; use another guide."
             )
         if objective["name"] == "glofnd":
             self.directions = DIRECTIONS[objective["directions"]]
@@ -133,7 +133,7 @@ class ImageText(Training):
                 yield pairs.part(batch), chunks
 
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, ...]:
-        # Dropout and resampling can only use torch's global generator, so each step restores its state.
+        # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             terms = functools.partial(self._terms, pairs, self._rated(pairs, chunks))
             loss, at_bound, removed, mask, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
@@ -205,7 +205,7 @@ class ImageText(Training):
         return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
 
     def _above_thresholds(self, scores: Tensor, pairs: Pairs) -> Rated:
-        """Rate the pairs by their own similarities, with the thresholds of their images in each direction as the positives'."""
+        """Rate the pairs by their own similarities; the image's threshold in each direction is the positive similarity."""
         thresholds = [
             self._thresholds_of(pairs.images + number * len(self.data.images), scores if direction == "text" else scores.mT)
             for number, direction in enumerate(self.directions)
@@ -242,7 +242,7 @@ class ReleasedNetworks:
         settings: see :class:`ImageText`; ``objective.name`` is ``released`` or ``untrained``.
         seed: the study's seed; weights that are not loaded equal the initial weights of a training run with this seed.
         source: images used for evaluation.
-        subset: subset of the source; its training part defines the vocabulary of a new text encoder and, unless the image
+        subset: subset of the source; its training split defines the vocabulary of a new text encoder and, unless the image
             encoder has its own, the normalisation of images.
 
     Raises:

@@ -58,7 +58,7 @@ class Tower(NamedTuple):
 def build_networks(
     settings: Settings, sentences: Sequence[str], channels: int, statistics: tuple[list[float], list[float]]
 ) -> Networks:
-    """Build new networks; weights that are not loaded are drawn from torch's generator.
+    """Build new networks; weights that are not loaded are drawn from torch's RNG.
 
     Args:
         settings: resolved settings by section.

@@ -77,7 +77,7 @@ class ImageTextObjective:
 
     Attributes:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
-        marks: whether it marks negatives as false, and the source knows which are.
+        marks: whether the objective marks negatives as false and the source knows which ones are.
         measured: values for each epoch's row: the similarity threshold, if the setting is a quantile.
 
     Raises:
@@ -89,7 +89,7 @@ class ImageTextObjective:
         self.name = values.pop("name")
         if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
             raise UserError(
-                f"objective {self.name}: needs a single embedding per image, but similarity.aggregation is {aggregation!r}; "
+                f"objective {self.name} needs a single embedding per image, but similarity.aggregation is {aggregation!r}; "
                 "set it to global."
             )
         self._data, self._source, self._text_similarity = data, source, texts
@@ -102,7 +102,7 @@ class ImageTextObjective:
         needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
         if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
             raise UserError(
-                f"objective {self.name}: needs {needs} of the images, but source {source.name} has none; remove this objective."
+                f"objective {self.name} needs {needs} of the images, but source {source.name} has none; remove this objective."
             )
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._eta, self._switch = (
@@ -202,7 +202,7 @@ def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of what a run starts from: the source, class probabilities, language model and weight files."""
+    """Return a checksum of a run's inputs: the source, class probabilities, language model and weight files."""
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]

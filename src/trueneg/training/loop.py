@@ -48,7 +48,7 @@ class Training(ABC):
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
         average: exponential moving average of the network, if a guide needs one.
-        thresholds: thresholds of the samples, if the objective learns them; after the fraction ``threshold_start`` of the run.
+        thresholds: the samples' thresholds, if the objective learns them; used after the fraction ``threshold_start`` of the run.
         epoch: number of finished epochs.
         update: number of updates done in the unfinished epoch.
         seconds: duration of these updates.
@@ -93,7 +93,7 @@ class Training(ABC):
 
     @abstractmethod
     def set_up(self, settings: Settings, source: Any, subset: Any) -> tuple[int, str]:
-        """Set ``network`` (with weights drawn from torch's generator), ``optimizer``, ``monitors`` and ``remedy``.
+        """Set ``network`` (with weights drawn from torch's RNG), ``optimizer``, ``monitors`` and ``remedy``.
 
         Returns:
             The number of samples per epoch, and a description of it for error messages.
@@ -106,7 +106,7 @@ class Training(ABC):
 
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates that is not yet done."""
+        """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates that are not yet done."""
 
     @abstractmethod
     def backward(self, *batch: Any) -> tuple[Any, ...]:
@@ -191,13 +191,13 @@ class Training(ABC):
             setattr(self, name, values[name])
 
     def _with_thresholds(self, objective: dict[str, Any], samples: int) -> None:
-        """Turn GloFND's settings into those of guided removal, whose positives' similarities are learned thresholds."""
+        """Turn GloFND's settings into those of guided removal, with learned thresholds as the positive similarities."""
         share, rate, self.threshold_start = (objective.pop(key) for key in ("share", "threshold_rate", "start"))
         self.thresholds = LearnedThresholds(samples, share, rate).to(self.device)
         objective["name"] = "guided"
 
     def _thresholds_of(self, samples: Tensor, similarity: Tensor) -> Tensor:
-        """Return the thresholds (B,) of a batch's samples after learning from its similarities; infinite before they start."""
+        """Return a batch's thresholds (B,) after learning from its similarities; infinite before ``threshold_start``."""
         if self.thresholds is None or self.epoch * self.updates_per_epoch + self.update < self.threshold_start * self.updates:
             return similarity.new_full((len(samples),), math.inf)
         return self.thresholds.update(samples, similarity)

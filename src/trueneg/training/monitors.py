@@ -10,25 +10,25 @@ from torch import Tensor, nn
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
-MARKING = ("remove", "guided", "quantile", "oracle")  # names of objectives whose estimators mark single negatives as false
+MARKING = ("remove", "guided", "quantile", "oracle")  # names of objectives whose estimators mark individual negatives as false
 MASK = ("mask precision", "mask recall", "mask AUC")
 RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them would cost as much as the loss
 
 
 def marks_negatives(objective: Mapping[str, Any]) -> bool:
-    """Return whether an objective marks single negatives as false, so that its mask can be compared with the truth."""
+    """Return whether an objective marks individual negatives as false, so that its mask can be compared with the truth."""
     return objective["name"] in MARKING or (objective.get("targets") or {}).get("name") in ("fnc", "wcl_one_head")
 
 
 class Agreement(NamedTuple):
-    """Agreement of a mask with the truth, in sums over the negatives of each of A anchors.
+    """Agreement of a mask with the truth, as sums over the negatives of each of A anchors.
 
     Attributes:
         hits: (A,) false negatives that are marked.
         marked: (A,) marked negatives.
         false: (A,) false negatives.
-        area: (A,) AUC of the score of false among true negatives; 0 where it is not ranked.
-        ranked: (A,) number of AUCs: 1 for anchors with both kinds, of the first RANKED ones.
+        area: (A,) AUC of the score for ranking false above true negatives; 0 for anchors that are not ranked.
+        ranked: (A,) number of AUCs: 1 for anchors with both kinds among the first RANKED, otherwise 0.
     """
 
     hits: Tensor
@@ -42,24 +42,24 @@ class Agreement(NamedTuple):
         return [self.hits / self.marked.clamp(min=1), self.hits / self.false.clamp(min=1), self.area / self.ranked.clamp(min=1)]
 
     def weights(self) -> list[Tensor]:
-        """Return the weights with which the means of :meth:`values` over anchors are those over all negatives."""
+        """Return the weights that make means of :meth:`values` means over all negatives (for the AUC, over ranked anchors)."""
         return [self.marked, self.false, self.ranked]
 
 
 def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[Tensor]) -> Agreement:
     """Compare the negatives that a loss marks with the known false ones.
 
-    What is ranked is the known similarity if the estimator uses one, else the logits.
+    Negatives are ranked by the known similarity if the estimator uses one, otherwise by the logits.
 
     Args:
         terms: terms of a loss that marks negatives.
-        false: (A, K) bool per direction, whether a column is of the anchor's class.
-        known: bool per direction, broadcast to (A, K), whether this is known.
+        false: (A, K) bool per direction, whether a column has the anchor's class.
+        known: bool per direction, broadcastable to (A, K), whether this is known.
     """
     parts = []
     for number, logits in enumerate(terms.logits):
         valid = ~logits.isneginf() & known[number]
-        if terms.removed and terms.removed[number].dtype == torch.bool:  # not one minus a weight
+        if terms.removed and terms.removed[number].dtype == torch.bool:  # a mask, not one minus a weight
             marked = terms.removed[number]
         else:
             marked = (terms.targets[number] > 0).repeat(len(logits) // len(terms.targets[number]), 1)
@@ -76,7 +76,7 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[
 
 
 def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the AUC within each row, and 1 where there are false and true negatives; ties count half."""
+    """Return each row's AUC, and 1 for rows with both false and true negatives, otherwise 0; ties count one half."""
     true = valid & ~false
     counts = true.sum(1)
     ordered = score.masked_fill(~true, torch.inf).sort(1).values
@@ -129,8 +129,7 @@ class ViewMonitors(RunningMeans):
     * same-class to positive ratio: mean of e^u over the negatives of the anchor's own class, divided by e^p. A debiased loss
       uses e^p in place of that mean; a ratio below 1 means that it subtracts too much;
     * estimated mean: the objective's own N·g, divided by N;
-    * true mean: the mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate.
-
+    * true mean: the mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate;
     * precision, recall and AUC of the negatives marked as false, for objectives that mark some (:func:`agreement`).
 
     Args:
@@ -208,7 +207,7 @@ class PairMonitors(RunningMeans):
             removed: (B,) share of the negatives of a pair's anchors that the objective removes.
             mask: (5, B) :class:`Agreement` of a pair's anchors; (0, B) if nothing is marked or known.
             positive: (B,) similarity of the pairs.
-            sentences: (B,) sentence numbers of the batch.
+            sentences: (B,) sentence indices of the batch.
         """
         own, every = self._groups[sentences], torch.ones_like(at_bound)
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])

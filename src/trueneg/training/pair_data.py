@@ -31,11 +31,11 @@ class Pairs(NamedTuple):
 
 
 class PairData:
-    """The training part of a source: n images of R reports with S sentences, U of them distinct.
+    """A source's training split: n images of R reports with S sentences, U of them distinct.
 
     Args:
         source: images and sentences.
-        subset: subset of the source; only its ``train`` part is used.
+        subset: subset of the source; only its ``train`` split is used.
         device: device of the tensors and of image batches.
 
     Attributes:

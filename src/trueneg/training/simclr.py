@@ -94,7 +94,7 @@ class SimCLR(Training):
         rated = self._rated(chosen, own, drawn, first, second)
         probability = None if self.class_probability is None else self.class_probability[chosen]
         labels = self.labels[chosen]
-        # Resampling and the oracle's controls can only use torch's global generator, so each step restores its state.
+        # Resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             terms = self.loss.terms(first, second, class_probability=probability, labels=labels, **rated._asdict())
@@ -103,7 +103,7 @@ class SimCLR(Training):
 
     @torch.no_grad()
     def _rated(self, chosen: Tensor, own: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
-        """Return the guide's similarities of the batch, or its own ones and the thresholds that are learned for them."""
+        """Return the guide's similarities for the batch, or the batch's own similarities with learned thresholds."""
         if self.thresholds is not None:
             rated = rate_views(torch.cat([first, second]), len(chosen), by_sample=False)
             return rated._replace(positive_similarity=self._thresholds_of(chosen, rated.negative_similarity))
@@ -120,7 +120,7 @@ class SimCLR(Training):
             statistics = [buffer.clone() for buffer in network.buffers()]
             further = embed_views(network, self.augmentation, self.images[own], missing).chunk(len(missing))
             for buffer, before in zip(network.buffers(), statistics, strict=True):
-                buffer.data.copy_(before)  # not seen by autograd, which has saved the buffers of the batch normalisation
+                buffer.data.copy_(before)  # hidden from autograd, which has saved the batch-norm buffers
             embedded += [self.processes.whole(view) for view in further]
         return rate_views(torch.cat(embedded), len(chosen), self.by_sample)
 

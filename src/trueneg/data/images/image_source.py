@@ -15,7 +15,7 @@ from trueneg.store.run_files import run_checksums
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """Images of one size with their labels.
+    """Same-size images with their labels.
 
     Args:
         name: name of the source, such as ``"cifar10"``.
@@ -71,6 +71,6 @@ def read_source(path: str | Path) -> ImageSource:
 
 
 def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of what a run starts from: the images, and a guide's file of features."""
+    """Return a checksum of a run's inputs: the images, and the files of features and weights that its settings name."""
     further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
     return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum

@@ -1,4 +1,4 @@
-"""Validate the labels of image sources, and number classes that are given by name."""
+"""Validate the labels of image sources, and number the classes given by name."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -29,13 +29,13 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
 
 
 def class_name(given: str | None) -> str | None:
-    """Return a class name in Unicode's composed form (file systems differ in it); None if it cannot be printed."""
+    """Return a class name in Unicode's composed form, because file systems differ; None if it cannot be printed."""
     unprintable = given is None or not given.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in given)
     return None if given is None or unprintable else unicodedata.normalize("NFC", given)
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct class names in the order of their labels: sorted, by value if all of them are whole numbers.
+    """Return the distinct class names in the order of their labels: sorted, numerically if all are whole numbers.
 
     Example:
         >>> sorted_names(["dog", "cat", "dog"]), sorted_names(["10", "9"])
@@ -48,7 +48,7 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_ambiguous(rare_classes: Iterable[int | str], class_names: Sequence[str]) -> None:
-    """Check that no number in `dataset.rare_classes` is the number of one class and the name of another.
+    """Check that no number in `dataset.rare_classes` is the index of one class and the name of another.
 
     Raises:
         UserError: names both classes.

@@ -49,14 +49,14 @@ def load_source(
 
 
 def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a data set that :func:`trueneg.data.images.subsets.make_subset` takes, checked against the source.
+    """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked against the source.
 
     Raises:
         UserError: if a number in `rare_classes` is ambiguous, or the source has no test images and `test` is not set.
     """
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
     if dataset["source"] in TEST_REQUIRED and dataset["test"] is None and not source.is_test.any():
-        found = f"{dataset['path']} has no folder test, and dataset.test is not set"
+        found = f"{dataset['path']} has no test folder, and dataset.test is not set"
         raise UserError(f"{found}; set dataset.test to the share of the images to hold out, such as 0.25.")
     return {key: dataset[key] for key in DRAWING}
 

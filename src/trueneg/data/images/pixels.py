@@ -14,7 +14,7 @@ IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
 
 
 def read_pixels(images: EncodedImages, mode: str | None, resolution: int | None) -> np.ndarray:
-    """Decode images of one size, or resize them to one.
+    """Decode same-size images, or resize to one size.
 
     Args:
         images: encoded images, at least one.
@@ -42,7 +42,7 @@ def read_pixels(images: EncodedImages, mode: str | None, resolution: int | None)
                 pixels[done] = image
                 done += 1
     except UnreadableImageError as error:
-        raise UserError(f"{images.name(done)}: {error}. {error.remedy}") from error
+        raise UserError(f"{images.name(done)} {error}. {error.remedy}") from error
     return pixels
 
 

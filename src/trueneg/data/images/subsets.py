@@ -56,7 +56,7 @@ def make_subset(
 ) -> Subset:
     """Draw the splits of one seed: hold out test, then validation images, stratified by class; then apply the cap and imbalance.
 
-    Each step has its own generator, and subsets of different fractions are nested. Unlabelled images are used only for training.
+    Each step has its own RNG, and subsets of different fractions are nested. Unlabelled images are used only for training.
 
     Args:
         source: the images.

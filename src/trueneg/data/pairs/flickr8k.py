@@ -54,7 +54,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
         raise UserError(
-            f"{RATINGS.names[0]}: rates {len(unknown):,} images that are missing, such as {unknown[0]}; expected only images of "
+            f"{RATINGS.names[0]} rates {len(unknown):,} images that are missing, such as {unknown[0]}; expected only images of "
             "Flickr8k. Copy the whole dataset."
         )
     chosen = table["image"][: settings["images"]].tolist()
@@ -83,7 +83,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
     table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
     twice = table.index[table.duplicated(["image", "report", "index"])]
-    refuse([f"{file}: {place} rates a pair that an earlier line rates; expected each pair once. {COPY_AGAIN}" for place in twice])
+    refuse([f"{file}: {place} rates the same pair as an earlier line; expected each pair once. {COPY_AGAIN}" for place in twice])
     table.columns = pd.Index(["image", "report", "index", *RATED])
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 

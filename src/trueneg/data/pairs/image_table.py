@@ -63,7 +63,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
         UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
     file = Path(settings["table"])
-    _columns(settings)  # refuses a column that is used twice, also while the table does not exist
+    _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
     if file.is_file():
         table = _read_table(settings)[1]
         refuse_by_kind(_located(file, _wrong_labels(table, settings)))
@@ -79,7 +79,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
 
 
 def skipped_rows(settings: Mapping[str, Any]) -> str:
-    """Return a sentence that counts the rows that ``skip_incomplete`` leaves out, by kind; empty if it leaves out none.
+    """Return a sentence with the number of rows of each kind that ``skip_incomplete`` leaves out; empty if there are none.
 
     Raises:
         UserError: if no row can be used.
@@ -113,7 +113,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         the labels of the image as float32, one column per label: 1, 0, or NaN for unknown.
 
     Raises:
-        UserError: names the file and line of two errors of each kind: an empty image, text or patient, a missing image, an
+        UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
             invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
@@ -154,7 +154,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
 
 
 def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table's columns as they are, and as text with paths in one form."""
+    """Return the table's columns unchanged, and as text with normalised paths."""
     file, image = settings["table"], settings["image_column"]
     raw = read_columns(file, _columns(settings))
     if raw.empty:
@@ -165,7 +165,7 @@ def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame
 
 
 def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
-    """Return the rows that can be used, and a sentence that counts the others by kind (empty if there are none).
+    """Return the usable rows, and a sentence with the number of other rows of each kind (empty if there are none).
 
     Raises:
         UserError: if no row can be used.
@@ -185,7 +185,7 @@ def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[pd.Data
         skipped += [f"{rows.sum():,} {kind}"] if rows.any() else []
     found = f"{settings['table']}: {len(table) - len(kept):,} of {len(table):,} rows are skipped: {', '.join(skipped)}."
     if kept.empty:
-        raise UserError(f"{found} Correct the table, reports.path or the columns' names.")
+        raise UserError(f"{found} Correct the table, reports.path or the column names.")
     return kept, found if skipped else ""
 
 
@@ -199,12 +199,12 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _located(file: str | Path, mistakes: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Put the name of the file in front of each message."""
+    """Prefix each message with the name of the file."""
     return [[f"{file}: {message}" for message in kind] for kind in mistakes]
 
 
 def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[list[str]]:
-    """Return a message for each invalid label, and for each that differs from the one in the image's first row, by kind."""
+    """Return messages by kind: one per invalid label, and one per label that differs from that in the image's first row."""
     mistakes = []
     for column in settings.get("label_columns", ()):
         unknown, restricted = ~table[column].isin(LABELS), settings.get("restricted", False)

@@ -144,7 +144,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
         lacking = (joined["_merge"] == side).sum()
         if lacking:
-            raise UserError(f"{file}: lacks {lacking:,} images of {other}, or has different study or patient ids. {ORIGIN}")
+            raise UserError(f"{file} lacks {lacking:,} images of {other}, or has different study or patient ids. {ORIGIN}")
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
     position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
     found = pd.DataFrame(

@@ -52,7 +52,7 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
     invalid = ~(inside & (width > 0) & (height > 0) & np.isfinite(x + width) & np.isfinite(y + height))
     written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
-    mistakes = ["contains no boxes."] if table.empty else []
+    mistakes = ["the table contains no boxes."] if table.empty else []
     mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
     for side, size in zip(("width", "height"), sizes, strict=True):
         mistakes += wrong_values(table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG")

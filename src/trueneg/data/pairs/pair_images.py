@@ -1,4 +1,4 @@
-"""The images that the module of an image–text source returns to :mod:`trueneg.data.pairs.registry`."""
+"""Images that the modules of image–text sources return to :mod:`trueneg.data.pairs.registry`."""
 
 import logging
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class PairImages:
-    """The n images of a source and their annotations; sentences are joined by report.
+    """A source's n images and their annotations; sentences are matched by report.
 
     Args:
         images: encoded images, or decoded images as uint8 of shape (n, channels, R, R).

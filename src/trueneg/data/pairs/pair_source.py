@@ -89,7 +89,7 @@ class PairSource:
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
-        """Return the names, as used in configs, of the available class probabilities."""
+        """Return the config names of the available class probabilities."""
         return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
 
     def probability_checksum(self, name: str) -> str:

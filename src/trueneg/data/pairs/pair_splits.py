@@ -18,7 +18,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class PairSubset:
-    """The images of one seed as sorted int64 positions in the source; no patient is in two parts.
+    """One seed's images as sorted int64 positions in the source; no patient is in two splits.
 
     Attributes:
         seed: the study's seed.
@@ -36,7 +36,7 @@ class PairSubset:
 
 
 def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2) -> PairSubset:
-    """Split a source by patient: all images and reports of a patient are in the same part.
+    """Split a source by patient: all images and reports of a patient are in the same split.
 
     Patients are drawn by name, so the order of the images does not matter.
 
@@ -47,7 +47,7 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
         test: share of the patients, in (0, 1), rounded to at least one patient.
 
     Raises:
-        UserError: if there are too few patients for the three parts.
+        UserError: if there are too few patients for the three splits.
 
     Example:
         >>> sentences = pd.DataFrame({"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1})
@@ -110,7 +110,7 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
 
 
 def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
-    """Check that a subset belongs to the source and that no patient or report is in two parts.
+    """Check that a subset belongs to the source and that no patient or report is in two splits.
 
     Raises:
         UserError: if either check fails; the message describes the violation.

@@ -150,7 +150,7 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
         UserError: if there is no photograph, or one lacks a unique name, five non-empty captions or a split.
     """
     if table.empty:
-        raise UserError(f"{file}: contains no photographs. {origin}")
+        raise UserError(f"{file} contains no photographs. {origin}")
     captioned = table["captions"].map(_are_captions)
     mistakes = [
         *wrong_values(table, "image", table["image"].fillna("") == "", "the name of an image file"),

@@ -113,7 +113,7 @@ def prepare_pairs(
             language_model=_first_model(text["language_models"]) if "language_models" in text else None,
         )
     except ValueError as error:
-        raise UserError(f"{text['sentences']}: does not match the images or the tables next to it: {error}") from error
+        raise UserError(f"{text['sentences']} does not match the images or the tables next to it: {error}") from error
     write_pairs(source, pairs)
     for name in TABLES:
         privacy.write_table(found.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)

@@ -181,7 +181,7 @@ class Chest:
 
 
 def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
-    """Convert attenuation to grey levels (0 to 255) by a film's S-shaped characteristic curve, which never fully saturates."""
+    """Map attenuation to grey levels (0 to 255) with a film's S-shaped characteristic curve, which never fully saturates."""
     return 255 * soft_step(SLOPE * patient.gain * (attenuation + patient.exposure - HALF))
 
 

@@ -17,7 +17,7 @@ def prepare_phantom(settings: Mapping[str, Any], seed: int, tables: Mapping[str,
 
     Args:
         settings: ``reports`` (number of reports), ``exponent``, ``correlation``; see
-            :func:`~trueneg.data.phantom.reports.phantom_reports`. If it has ``seed``, this replaces the argument.
+            :func:`~trueneg.data.phantom.reports.phantom_reports`. If it contains ``seed``, that value replaces the argument.
         seed: seed of all random draws.
         tables: three parquet files to write: ``reports``; ``assigned`` with the ``report``, ``index`` and ``class`` of every
             sentence; ``classes`` with the ``class``, ``probability``, ``kind`` and other properties of each class.

@@ -49,7 +49,7 @@ def phantom_images(
     """Draw the radiograph of every report.
 
     Args:
-        findings: for each report id, the numbers of its positive classes in :data:`trueneg.data.phantom.classes.CLASSES`; empty
+        findings: for each report id, the indices of its positive classes in :data:`trueneg.data.phantom.classes.CLASSES`; empty
             for a healthy chest.
         resolution: side in pixels, at least 32; at lower resolutions granulomas disappear.
         seed: together with the report's id, determines the patient, the noise, and the size and position of every finding,

@@ -87,7 +87,7 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
     both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
     if not all(both):
         lacking = ", ".join(name for name, has_both in zip(names, both, strict=True) if not has_both)
-        log.warning("skipped labels without positive or without negative images among %d images: %s", len(labels), lacking)
+        log.warning("skipped labels with no positive or no negative images among %d images: %s", len(labels), lacking)
     return list(itertools.compress(names, both))
 
 

@@ -1,4 +1,4 @@
-"""Multi-label fine-tuning, and linear evaluation on augmented images, trained on fractions of the labels."""
+"""Multi-label fine-tuning, and linear evaluation on augmented images, both on fractions of the labels."""
 
 import contextlib
 import copy
@@ -99,7 +99,7 @@ def fine_tuned_scores(
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(one).all() for one in scores[fraction].values()):
             raise UserError(
-                f"evaluation: training a classifier with {fraction:g} of the labels diverged (seed {seed}); reduce "
+                f"evaluation: training a classifier with a label fraction of {fraction:g} diverged (seed {seed}); reduce "
                 f"learning_rate, which is {settings['learning_rate']:g}."
             )
     return scores

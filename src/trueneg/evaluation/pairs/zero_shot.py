@@ -44,7 +44,7 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
     unknown = sorted(set(given) - set(source.label_names))
     if unknown:
         raise UserError(
-            f"evaluation.zero_shot.prompts contains the unknown labels {', '.join(unknown)}; expected labels of {source.name}: "
+            f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected labels of {source.name}: "
             f"{', '.join(source.label_names)}."
         )
     return given

@@ -18,12 +18,12 @@ class Guided(Selecting):
     .. math:: N g = \sum_{n:\, s_n \le s_p - m} e^{u_n}
 
     GISTEmbed (Solatorio, 2024), NV-Retriever (Moreira et al., 2024) with the relative margin :math:`m\,|s_p|`, and
-    Qwen3-Embedding (Zhang et al., 2025) with m = −0.1. The guide can be any model, including the one that is trained; its
+    Qwen3-Embedding (Zhang et al., 2025) with m = −0.1. The guide can be any model, including the one being trained; its
     similarities get no gradient. N is the number of remaining negatives. An anchor with none left has zero mass, so its loss
     and gradient are 0.
 
     Args:
-        margin: m; above 0 removes more, below 0 less.
+        margin: m; positive values remove more negatives, negative values fewer.
         strategy: ``"absolute"``: the margin is m; ``"relative"``: m times the absolute similarity of the positive.
 
     Raises:

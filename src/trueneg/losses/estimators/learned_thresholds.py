@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-BETAS, EPSILON = (0.9, 0.98), 1e-8  # of Adam, as in the authors' code
+BETAS, EPSILON = (0.9, 0.98), 1e-8  # Adam's, as in the authors' code
 
 
 class LearnedThresholds(nn.Module):
@@ -11,14 +11,14 @@ class LearnedThresholds(nn.Module):
 
     .. math:: \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
 
-    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the batch that exceed the threshold;
-    each threshold starts at 1, has its own Adam state, which is corrected by the number of its own updates, and stays in [−1, 1].
-    Removing what exceeds the thresholds is :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
+    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the batch that exceed the threshold.
+    Each threshold starts at 1, stays in [−1, 1], and has its own Adam state, bias-corrected by the number of its own updates. To
+    remove the negatives above the thresholds, use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
 
     Args:
         samples: number of training samples.
-        share: α ∈ [0, 1), the share of negatives taken for false.
-        learning_rate: of Adam.
+        share: α ∈ [0, 1), the share of negatives treated as false.
+        learning_rate: Adam's learning rate.
 
     Raises:
         ValueError: if a number is out of range.
@@ -46,7 +46,7 @@ class LearnedThresholds(nn.Module):
         """Learn from the similarities of a batch.
 
         Args:
-            samples: (B,) numbers of the batch's samples, all different.
+            samples: (B,) indices of the batch's samples, all distinct.
             similarity: (V·B, W·B) similarities of V views of the samples to W views of them, ordered by view.
 
         Returns:

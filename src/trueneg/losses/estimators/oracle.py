@@ -1,4 +1,4 @@
-"""Oracle: sum over the known true negatives only, and controls around it."""
+"""Oracle: sum over the known true negatives only; with options that make it a control."""
 
 import math
 from dataclasses import dataclass
@@ -12,19 +12,20 @@ from trueneg.losses.base import NegativeMass, Selecting, checked_shape, log_coun
 
 @dataclass
 class Oracle(Selecting):
-    r"""Sum over the known true negatives only; shows how much could be gained, and is not a usable method.
+    r"""Sum over the known true negatives only; this shows how much could be gained, but is not a usable method.
 
     .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
 
-    An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments make controls: removal of as
-    many random negatives, and removal of the false ones with errors. They draw from torch's default generator at each call.
+    An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments turn it into
+    controls: removing as many random negatives, or removing false negatives with errors. They draw from torch's
+    default RNG at each call.
 
     Args:
         rescaled: multiply the mass by N / (number of negatives left), so that removal does not change its scale.
-        precision: in (0, 1]; true negatives are also removed, at random, until this share of what is removed is false in
-            expectation (or none is left).
+        precision: in (0, 1]; true negatives are also removed, at random, so that this share of the removed negatives is false
+            in expectation (or until none are left).
         recall: in [0, 1]; each false negative is removed with this probability.
-        shuffled: remove as many negatives as otherwise, but random ones.
+        shuffled: remove the same number of negatives, but random ones.
 
     Raises:
         ValueError: if precision or recall is out of range.

@@ -16,17 +16,17 @@ class Removed(Selecting):
     .. math:: N g = \sum_{n:\, s_n \le \theta \;\text{or}\; n \notin \mathrm{top}_k} e^{u_n}
 
     N is the number of remaining negatives. To remove by label, set the similarity to 1 for samples that share a
-    label and 0 otherwise, and use any threshold in [0, 1). With ``top_k``, elimination of False Negative Cancellation (Huynh et
-    al., 2022). An anchor with no remaining negatives has zero mass, so its loss and gradient are 0.
+    label and 0 otherwise, and use any threshold in [0, 1). With ``top_k``, this is False Negative Cancellation by
+    elimination (Huynh et al., 2022). An anchor with no remaining negatives has zero mass, so its loss and gradient are 0.
 
     Args:
         threshold: θ, the largest similarity that is kept.
-        top_k: remove at most the k most similar samples of an anchor; if the k-th and the next one are equally similar, those as
-            similar as they are stay. With two views, a sample is as similar as the more similar of its views, and both are
-            removed. None: no limit.
+        top_k: remove at most the k most similar samples of an anchor; if the k-th ties with the next one, all samples as similar
+            as these are kept. With two views, the similarity of a sample is the larger of its views' similarities, and both views
+            are removed. None: no limit.
 
     Raises:
-        ValueError: if the threshold is not a finite number or ``top_k`` not a positive integer; in a call, if an anchor has
+        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer; in a call, if an anchor has
             fewer than ``top_k`` other samples.
 
     Example:

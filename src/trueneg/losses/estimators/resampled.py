@@ -16,7 +16,7 @@ class Resampled(Estimator):
 
     .. math:: N g = \sum_{k=1}^{K} e^{u_{n_k}},\qquad P(n_k = n) \propto 1 - \max(0, s_n)
 
-    drawn with replacement from torch's default generator at each call; N is the number of draws, K. If all
+    drawn with replacement at each call, using torch's default RNG; N is the number of draws, K. If all
     negatives of an anchor have similarity 1 to its positive, its mass is zero, and its loss and gradient are 0.
 
     Args:

@@ -26,7 +26,7 @@ MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are dr
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the figures of a likelihood study with known classes: first corpus, all sentences and those affirming a finding."""
+    """Declare the figures of a likelihood study with known classes for its first corpus: all sentences, and findings only."""
     if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))

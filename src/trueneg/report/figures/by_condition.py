@@ -1,4 +1,4 @@
-"""The primary measurement or a linear probe against a varied condition: the imbalance r, N or the label fraction."""
+"""The primary measurement or a linear probe against what is varied: r, N, the temperature or the label fraction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,10 +22,11 @@ POOLS = {"all": "labels of all training images", "imbalanced": "labels of the im
 FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
 LABELS_AXIS = Axis("Label fraction", logarithmic=True, percent=True)
 NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
+TEMPERATURE_AXIS = Axis("Temperature t", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare an image study's figures: against r or N if swept, and against the label fraction if the study requests it."""
+    """Declare an image study's figures: against r, N or t if varied, and against the label fraction if requested."""
     if not isinstance(study, ImageStudy):
         return []
     found: list[Drawing] = []
@@ -45,8 +46,14 @@ def drawings(study: Study) -> list[Drawing]:
         title = "Primary measurement against the number of negatives"
         caption = "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?"
         found += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
+    if "temperature" in study.conditions:
+        places = {label: resolved.training.temperature for label, (_, resolved) in runs.conditions(study).items()}
+        options = {"places": places, "axis": TEMPERATURE_AXIS}
+        title = "Primary measurement against the temperature"
+        caption = "How much of a correction's gain would a better temperature give the baseline too?"
+        found += twins(study, "primary_by_temperature", by_condition, title, caption, measured=primary, **options)
     if study.figures.label_fractions is not None:
-        caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when fewer labels train the classifier?"
+        caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has fewer labels?"
         dataset = study.figures.label_fractions.dataset or primary_dataset(study)
         for pool in pools:
             name, title = f"probe_by_label_fraction_{pool}_labels", f"Linear probe against the label fraction, {POOLS[pool]}"

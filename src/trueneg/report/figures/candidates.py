@@ -15,15 +15,16 @@ from trueneg.report.plots import bars, draw_intervals, facets
 from trueneg.specs.settings import Study, format_value
 
 ORDER = 25
-FIRST = ("temperature", "logit_scale")  # settings that are drawn along the axis where they are swept
+FIRST = ("temperature", "logit_scale")  # settings drawn along the axis if they are swept
 RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the figure if the study selects variants."""
     caption = (
-        "How much depends on the choice? Rings mark the chosen candidates; a ring may end a grid, with better ones outside. "
-        "Candidates share seeds, so their intervals do not compare them; the chosen mean, the largest of several, is optimistic."
+        "How much depends on the choice? Rings mark the chosen candidates; if a ring is at the end of a grid, better values "
+        "may lie beyond. Candidates share seeds, so do not compare their intervals; the chosen mean, the largest of several, is "
+        "optimistic."
     )
     return of_candidates(study, candidates, caption)
 
@@ -64,14 +65,14 @@ def candidates(gathered: Gathered) -> Figure:
 
 
 def places(rows: pd.DataFrame) -> Mapping[Any, float]:
-    """Return the place of each value along the axis: the value itself, or its number in the list if any value is not one."""
+    """Return the place of each value along the axis: the value itself, or its index in the list if any is not a number."""
     values = list(dict.fromkeys(rows["value"]))
     are_numbers = all(type(value) in (int, float) for value in values)
     return {value: float(value) if are_numbers else float(number) for number, value in enumerate(values)}
 
 
 def place_values(plot: Axes, rows: pd.DataFrame) -> None:
-    """Label the axis with its setting and place ticks at the candidates only; positive numbers have a logarithmic axis."""
+    """Label the axis with its setting and place ticks at the candidates only; the axis is logarithmic for positive numbers."""
     found = places(rows)
     if all(type(value) in (int, float) and value > 0 for value in found):
         plot.set_xscale("log")

@@ -1,4 +1,4 @@
-"""What marking false negatives gains, by how well they are marked: methods, and oracles with errors, on the same axes."""
+"""The gain from marking false negatives, by how well they are marked: methods and oracles with errors on the same axes."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def drawings(study: Study) -> list[Drawing]:
     if all(value == 1 for one in oracles for value in (*values_of(one.precision), *values_of(one.recall))):
         return []
     title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
-    caption = "A method above the oracles of its precision and recall gains by other means than the removal of false negatives."
+    caption = "A method above the oracles of its precision and recall gains by means other than the removal of false negatives."
     return [Drawing("dose_response", dose_response, title, caption, files)]
 
 
@@ -67,7 +67,7 @@ def _style(gathered: Gathered, objective: str, style: LineStyle) -> LineStyle:
 
 
 def _described(part: pd.DataFrame, metric: str) -> str:
-    """Return the masks of an objective and its gain as text."""
+    """Describe the precision and recall of an objective's mask, and its gain."""
     masks = ", ".join(f"{row['monitor']} {row['x']:.2f} {row['group']}".strip() for row in part.to_dict("records"))
     first = part.iloc[0]
     return f"{masks}; gain {with_interval(first['shown'], first['low'], first['high'], metric, signed=True)}"

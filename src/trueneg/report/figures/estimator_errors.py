@@ -88,7 +88,7 @@ def errors_by_positives(gathered: Gathered) -> Figure:
     "Mean squared error under a wrong α", "BCL requires the value of α, which measures how well the encoder ranks; DCL does not."
 )
 def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
-    """Plot the mean squared error against the α given to the BCL forms, which may be wrong; the true α is marked."""
+    """Plot the mean squared error against the α given to the BCL forms, which may differ from the true α (marked)."""
     frame = gathered.experiment("errors_by_assumed_alpha")
     figure = _sweeps(gathered, _squared_errors(frame), "Mean squared errors", AGAINST_DRAWN, "Vertical line: the true α.")
     figure.axes[0].axvline(frame["true alpha"].iloc[0], color="0.4", linewidth=0.9)
@@ -134,7 +134,7 @@ def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str) -> Figure:
-    """Draw one panel per quantity and varied parameter; the alternative text gives the ends of the first quantity's lines."""
+    """Draw one panel per quantity and varied parameter; the alt text gives the endpoints of the first quantity's lines."""
     quantities = chosen["quantity"].unique()
     # The value does not depend on the number of anchors, but the spread of single simulations does.
     errors = chosen["spread"].where(chosen["parameter"] == "anchors", chosen["standard error"])

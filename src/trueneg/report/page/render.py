@@ -21,7 +21,7 @@ from trueneg.store import history
 HERE = Path(__file__).parent
 FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
 CARD = (960, 960)  # maximum width and height of an image on the overview, in pixels
-COLOURS = 128  # of an embedded figure
+COLOURS = 128  # number of colours in an embedded figure
 DEGREES_AT_MOST = 200  # maximum degrees of freedom of the Student's t quantiles that a comparison uses
 
 
@@ -34,7 +34,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     Args:
         studies: studies in page order.
         path: path of the HTML file.
-        unread: for each other study in that folder, by name, the reason why it is not on the page.
+        unread: the reason why each other study in the folder is not on the page, by name.
 
     Returns:
         The path of the HTML file.
@@ -96,7 +96,7 @@ def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]
 
 
 def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Return an image and its size, made smaller if it must fit `within`; with few colours it takes a third of its SVG."""
+    """Return an image and its size, shrunk to fit `within` if given; with few colours, a third of its SVG's size."""
     with Image.open(png) as image:
         shown = image.convert("RGB")
     if within is not None:

@@ -51,7 +51,7 @@ class StudyPage:
             headroom, few, small, stale, changed and restricted.
         figures: title, caption and PNG of each figure, in page order; the PDF is stored beside the PNG, and the
             description in the PNG becomes the alternative text.
-        headline: place in `figures` of the figure on the overview.
+        headline: index in `figures` of the figure on the overview.
         tables: title, caption and content of each table, in page order.
         config: configuration of the study as YAML.
         provenance: provenance of the study's numbers.
@@ -123,8 +123,8 @@ def study_page(folder: Path) -> StudyPage:
 
 
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
-    """Return the record of each run with its ``state`` and, as text, its ``value`` of the primary measurement, its settings by
-    dotted name (``configuration``) and its provenance (``made``).
+    """Return each run's record with its ``state`` and, as text, its primary measurement (``value``), its settings by dotted name
+    (``configuration``) and its provenance (``made``).
     """
     measured = gathered.primary
     test = gathered.variants[gathered.variants["split"] == "test"]

@@ -24,7 +24,7 @@ UNNAMED: Names = MappingProxyType({})
 
 
 class Named(NamedTuple):
-    """The comparisons that a study names: the primary contrast of one measurement, and contrasts of all measurements."""
+    """The comparisons that a study names: the primary contrast in one measurement, and contrasts in all measurements."""
 
     dataset: str
     measured: Measurement
@@ -42,8 +42,8 @@ def comparisons(
 ) -> pd.DataFrame:
     """Compute every comparison of a study, with p values adjusted within families.
 
-    The families of each measurement are those of the named contrasts, and the other differences from the baseline. The primary
-    contrast is a family of its own. A comparison therefore has the same outcome wherever it is shown.
+    The families of each measurement are those of the named contrasts, and one for the other differences from the baseline. The
+    primary contrast is a family of its own. A comparison therefore has the same outcome wherever it is shown.
 
     Args:
         rows: tidy rows, one variant per objective; only the test split is used.
@@ -186,7 +186,7 @@ def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
     """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
 
-    Every published number has a line; without a mean of ours, the line is marked.
+    Every published number has a line; lines without a mean of ours are marked.
 
     Args:
         rows: tidy rows of the test split.
@@ -194,7 +194,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
             such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and row or column), and
             ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
-        names: name of each line, by data set and objective, where it is not that of the objective.
+        names: name of each line, by data set and objective, where it differs from the objective's.
     """
     values = printed.rename(columns={"value": "published"}).merge(means(rows), "left", ["dataset", *MEASURED, "objective"])
     for end in ("mean", "low", "high"):
@@ -230,7 +230,7 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
     Args:
         compared: table from :func:`comparisons`.
         notes: sentences under the table, after the standard ones.
-        names: name of each objective, by data set and objective, where it is not that of the objective.
+        names: display name of each objective, by data set and objective, where it differs from the objective's name.
     """
     shared = _shared_unit(compared["metric"], difference=True)
     equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
@@ -270,7 +270,7 @@ def contrast_name(row: Any, names: Names = UNNAMED) -> str:
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:
-    """Return the sentence on the test for equivalence; none if nothing in a table from :func:`compare` is tested for it."""
+    """Return the note on the equivalence test; none if nothing in a table from :func:`compare` is tested for equivalence."""
     tested = values.dropna(subset="margin")
     if tested.empty:
         return []
@@ -343,7 +343,7 @@ def _difference(ends: Iterable[float], metric: str, marks: str = "") -> str:
 
 
 def runs_of_difference(row: Any) -> str:
-    """Return the ids of the runs behind a row's difference, of both the objective and the baseline."""
+    """Return the ids of the runs behind a row's difference: those of the objective and of the baseline."""
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
 
 

@@ -138,7 +138,7 @@ def named_by(gathered: Gathered) -> Named:
 
 
 def differences(gathered: Gathered) -> Table:
-    """Build the table of paired differences, of every measurement from the study's other tables."""
+    """Build the table of paired differences, for every measurement in the study's other tables."""
     notes = [*gathered.protocol_notes, *gathered.selection_notes, *gathered.data_notes]
     return difference_table(every_comparison(gathered), notes, gathered.names)
 

@@ -97,7 +97,7 @@ class HalfUniform(Settings):
 
 
 class Attracted(Settings):
-    """Uniform over the positive and what the guide finds to be false: False Negative Cancellation (Huynh et al., 2022)."""
+    """Uniform over the positive and the false negatives found by the guide: False Negative Cancellation (Huynh et al., 2022)."""
 
     name: Literal["fnc"]
     threshold: Real = Field(0.7, description="similarity above which a sample is found")
@@ -119,19 +119,19 @@ class Components(Settings):
 
 
 class ViewGuide(Settings):
-    """What guides by embeddings of views share."""
+    """Base of guides that use view embeddings."""
 
     support_views: CountFromZero = Field(0, description="further views of each image that only serve to find false negatives")
 
 
 class OwnGuide(ViewGuide):
-    """The embeddings of the network that is trained, without gradient."""
+    """Embeddings of the network being trained, without gradient."""
 
     name: Literal["self"]
 
 
 class AverageGuide(ViewGuide):
-    """The embeddings of an exponential moving average (EMA) of the network that is trained."""
+    """Embeddings from an exponential moving average (EMA) of the network being trained."""
 
     name: Literal["ema"]
     momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
@@ -147,26 +147,26 @@ class FileGuide(Settings):
 
 
 class LabelGuide(Settings):
-    """Labels: whether two images have the same class or, with several labels, the cosine similarity of their positive ones."""
+    """Labels: whether two images have the same class or, with several labels, the cosine of the masks of positive labels."""
 
     name: Literal["labels"]
 
 
 class WordGuide(Settings):
-    """The words of the sentences: the cosine of tf-idf vectors, with frequencies in the training sentences."""
+    """The words of the sentences: the cosine of tf-idf vectors, with frequencies from the training sentences."""
 
     name: Literal["words"]
     permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
 
 
 class OwnPairGuide(Settings):
-    """The similarities of the networks that are trained, without gradient."""
+    """Similarities from the networks being trained, without gradient."""
 
     name: Literal["self"]
 
 
 class AveragePairGuide(Settings):
-    """The similarities of an exponential moving average (EMA) of the networks that are trained."""
+    """Similarities from an exponential moving average (EMA) of the networks being trained."""
 
     name: Literal["ema"]
     momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
@@ -181,7 +181,7 @@ SHARED_MODULES = {"targets": "trueneg.losses.targets", "guide": "trueneg.trainin
 
 
 class Steered(Objective):
-    """Settings of every objective with an estimator: what attracts, and what is in the denominator."""
+    """Settings of every objective with an estimator: its soft targets and its denominator."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
 

@@ -1,4 +1,4 @@
-"""Removal above thresholds that are learned for each sample."""
+"""GloFND: remove negatives above thresholds learned per sample."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
 
 
 class LearnedThreshold(Objective):
-    """Removes negatives above a threshold learned for each training sample, in each direction of pairs (GloFND)."""
+    """Removes negatives above thresholds learned per training sample and, for pairs, per direction (GloFND)."""
 
     MODULES: ClassVar[tuple[str, ...]] = ("trueneg.losses.estimators.guided", "trueneg.losses.estimators.learned_thresholds")
 

@@ -1,4 +1,4 @@
-"""The mass over the known true negatives, and controls around it."""
+"""The oracle: the mass over the known true negatives, with its controls."""
 
 from typing import Annotated, Literal
 
@@ -12,14 +12,14 @@ class Oracle(Objective):
     """The mass over the known true negatives: uses labels or the truth to show the possible gain; not a usable method."""
 
     name: Literal["oracle"]
-    rescaled: Boolean = Field(False, description="control: multiply the mass by the share of negatives left, inverted")
+    rescaled: Boolean = Field(False, description="control: divide the mass by the share of negatives left")
     precision: Sweepable[Fraction] = Field(
-        1.0, description="control: true negatives are removed too, until this share of the removed is false in expectation"
+        1.0, description="control: also remove true negatives, until this share of the removed negatives is false in expectation"
     )
     recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
         1.0, description="control: probability that a false negative is removed"
     )
-    shuffled: Boolean = Field(False, description="control: remove as many negatives, but random ones")
+    shuffled: Boolean = Field(False, description="control: remove as many negatives, but at random")
 
 
 TWO_VIEWS = PAIRS = Oracle

@@ -12,7 +12,7 @@ class Quantile(Objective):
     """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of GloFND)."""
 
     name: Literal["quantile"]
-    share: Sweepable[Share] = Field(description="share of the negatives that is removed")
+    share: Sweepable[Share] = Field(description="share of the negatives to remove")
 
 
 TWO_VIEWS = PAIRS = Quantile

@@ -11,7 +11,7 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """Networks evaluated without training. released: uses their own projections; untrained: projects texts only, at random."""
+    """Networks evaluated without training. released: with their own projections; untrained: with a random one for texts only."""
 
     MODULES = ()
 

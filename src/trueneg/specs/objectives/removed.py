@@ -11,7 +11,7 @@ TopK = Annotated[Count | None, Field(description="remove at most the k most simi
 
 
 class Removed(KnownSimilarity):
-    """Removes negatives that are too similar; with top_k and a guide, elimination of False Negative Cancellation."""
+    """Removes negatives that are too similar; with top_k and a guide, False Negative Cancellation by elimination."""
 
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
@@ -23,7 +23,7 @@ class Removed(KnownSimilarity):
 
 
 class RemovedViews(Guided):
-    """Removes images that the guide rates too similar: with top_k, elimination of False Negative Cancellation."""
+    """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by elimination."""
 
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(0.5, description="θ: more similar images are removed")

@@ -73,12 +73,12 @@ class PairSettings(Settings):
 
     @property
     def resplit(self) -> bool:
-        """Whether each seed holds out other test images of the same data: not with official splits."""
+        """Whether each seed holds out different test images of the same data: false with official splits."""
         return False
 
     @property
     def corpus_per_seed(self) -> bool:
-        """Whether each seed trains and is tested on its own corpus."""
+        """Whether each seed is trained and tested on its own corpus."""
         return SEED in (self.corpus or "")
 
 
@@ -90,5 +90,5 @@ class SplitPairSettings(PairSettings):
 
     @property
     def resplit(self) -> bool:
-        """Whether each seed holds out other test images of the same data: unless it has its own corpus."""
+        """Whether each seed holds out different test images of the same data: true unless it has its own corpus."""
         return not self.corpus_per_seed

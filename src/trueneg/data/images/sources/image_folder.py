@@ -1,7 +1,7 @@
 """Images in one subfolder per class, in the layout of torchvision's ``ImageFolder``.
 
 The classes are the subfolders of the folder itself, or of its subfolders ``train`` and, with an official test split, ``test``.
-The images of a class may lie in nested folders and behind links. Hidden files and folders are ignored.
+The images of a class may be in nested folders or behind links. Hidden files and folders are ignored.
 """
 
 import itertools
@@ -51,7 +51,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     splits = [_classes(place) for place in _split_folders(folder)]
     differing = sorted_names(splits[0].keys() ^ splits[-1].keys())
     if differing:
-        found = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} ({len(differing):,} such classes)"
+        found = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} (differing classes: {len(differing):,})"
         raise UserError(f"{folder}: {found}; expected the same classes in train and test. Rename, add or remove class folders.")
     names = sorted_names(splits[0])
     listed = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
@@ -77,7 +77,7 @@ def _split_folders(folder: Path) -> list[Path]:
         return [folder]
     if names not in (["train"], ["test", "train"]):
         raise UserError(
-            f"{folder}: contains the folders {', '.join(names)}; expected train and, for the test images, test. Rename them, and "
+            f"{folder} contains the folders {', '.join(names)}; expected train and, for the test images, test. Rename them, and "
             "move other folders elsewhere: validation images are held out from train (dataset.validation)."
         )
     return [folder / split for split in SPLITS if split in names]
@@ -90,7 +90,7 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
         expected = "at least two subfolders of images, one per class"
         raise UserError(f"{folder}: found {contents(folder)}; expected {expected}. Set dataset.path to the folder that has them.")
     loose = [file for file in _visible(folder) if _has_suffix(file, IMAGES + OTHER_IMAGES) and not os.path.isdir(file)]
-    mistakes = [f"{file}: is an image in no class folder; expected one; move it there or remove it." for file in loose]
+    mistakes = [f"{file} is not in a class folder; move the image to one or remove it." for file in loose]
     found: dict[str, list[Path]] = {}
     ignored = []
     for place in places:
@@ -98,7 +98,7 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
         images, others = ([file for file in files if _has_suffix(file, suffixes)] for suffixes in (IMAGES, OTHER_IMAGES))
         ignored += [file for file in files if not _has_suffix(file, IMAGES + OTHER_IMAGES)]
         if name is None:
-            mistakes.append(f"{folder}: {place.name!r} is the name of a class; expected printable characters; rename the folder.")
+            mistakes.append(f"{folder} has a class folder named {place.name!r}; expected printable characters; rename it.")
         elif others:
             count = f"{len(others):,} of {len(images) + len(others):,} images, such as {others[0].name}, are in other formats"
             mistakes.append(f"{place}: {count}; expected PNG or JPEG; convert them.")
@@ -132,7 +132,7 @@ def _files(folder: Path) -> list[Path]:
     seen: set[str] = set()
     for place, folders, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=True):
         if (real := os.path.realpath(place)) in seen:
-            raise UserError(f"{place}: links to {real}, which is also in {folder}; expected each folder once; remove the link.")
+            raise UserError(f"{place} links to {real}, which is also in {folder}; expected each folder once; remove the link.")
         seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [(place, name) for name in names if not name.startswith(".")]
@@ -144,4 +144,4 @@ def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:
-    raise UserError(f"{error.filename}: cannot be read ({error.strerror}); expected a folder that you may read.") from error
+    raise UserError(f"{error.filename} cannot be read ({error.strerror}); expected a folder that you may read.") from error

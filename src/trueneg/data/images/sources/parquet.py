@@ -28,8 +28,8 @@ IMAGE_COLUMNS = ("img", "image")
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
     """Load the user's own data from a folder of parquet files.
 
-    The first image determines whether all images are read as greyscale or RGB. Labels are class numbers or class names. The
-    names of numbers come from the hub's metadata in the file; without metadata, the numbers serve as class names.
+    The first image determines whether all images are read as greyscale or RGB. Labels are class indices or class names. The
+    names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
 
     Args:
         path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
@@ -62,7 +62,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     if shard is not None and len(files) != int(shard[1]):
         raise UserError(
-            f"{folder}: contains {len(files)} of the {int(shard[1])} files of the {split} split; add the missing files."
+            f"{folder} contains {len(files)} of the {int(shard[1])} files of the {split} split; add the missing files."
         )
     opened = {}
     for file in files:
@@ -93,16 +93,16 @@ def read_folder(
     for split in rows or ("train",):
         if not splits[split]:
             other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
-            raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
+            raise UserError(f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
     columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
     if class_names and names and len(names) != len(class_names):
-        raise UserError(f"{first}: names {len(names)} classes; expected the {len(class_names)} of {name}.")
+        raise UserError(f"{first} names {len(names)} classes; expected the {len(class_names)} of {name}.")
     class_names = names or class_names
     read = {file: _label_column(file, parquet) for file, parquet in files.items()}
     if len({values.dtype.kind == "O" for values in read.values()}) > 1:
-        raise UserError(f"{folder}: label is a number in some files and a name in others; expected one of them in all files.")
+        raise UserError(f"{folder}: label is a number in some files and a name in others; expected the same in all files.")
     class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
     labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
     found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
@@ -120,7 +120,7 @@ def read_folder(
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
-    """Return the labels as numbers (NaN if missing), or as an array of class names."""
+    """Return the labels as an array of numbers (NaN if missing) or of class names."""
     with readable(file, "a parquet file", COPY_AGAIN):
         column = parquet.read(["label"]).column("label")
         if pa.types.is_dictionary(column.type):
@@ -136,7 +136,7 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
 
 
 def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
-    """Return the labels as class numbers."""
+    """Return the labels as class indices."""
     if values.dtype.kind != "O":
         return checked_labels(file, values, 0, len(class_names) - 1 if class_names else None)
     numbers = {name: number for number, name in enumerate(class_names)}
@@ -161,7 +161,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
 
 
 def _is_label(kind: pa.DataType) -> bool:
-    """Return whether a column holds class numbers or class names."""
+    """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
