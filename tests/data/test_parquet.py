@@ -181,7 +181,7 @@ def test_a_number_that_names_one_class_and_counts_another_is_ambiguous():
     refuse_ambiguous([0, 1, "2", "cat"], ("0", "1", "2"))
     refuse_ambiguous([5, 0], ("cat", "dog"))
     for names in (("1", "2", "3"), ("001", "002", "003"), ("2", "1", "0")):
-        with pytest.raises(UserError, match=r"rare_classes contains 2, but the class named 0*2 has the number [01]"):
+        with pytest.raises(UserError, match=r"rare_classes contains 2, but the class named 0*2 is number [01]"):
             refuse_ambiguous([2], names)
 
 

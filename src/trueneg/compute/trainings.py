@@ -112,7 +112,7 @@ class Trainings:
         return self._job(wildcards).to_json()
 
     def winners(self, wildcards: Any) -> str | list[str]:
-        """Return the path of the winners that a job, or the comparison of a study, needs; an empty list if it needs none."""
+        """Return the path of the winners file that a job or a study's comparison needs; an empty list if none is needed."""
         tuning = self.tuned.get(wildcards.study)
         if tuning is None or ("block" in dict(wildcards) and self._job(wildcards).family is None):
             return []

@@ -77,7 +77,7 @@ def _shown(value: Any) -> str:
 
 
 def _joined(sentences: Sequence[str]) -> list[str]:
-    """Join the sentences about one value, which differ in what they expect: one per type that the value may have."""
+    """Join the sentences about one value, one per type that it may have; they differ only in what they expect."""
     expected: dict[str, list[str]] = {}
     for sentence in dict.fromkeys(sentences):
         found, separator, alternative = sentence.partition("; expected ")

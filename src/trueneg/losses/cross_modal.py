@@ -248,7 +248,7 @@ class CrossModalLoss(nn.Module):
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
-        """Return the values multiplied by the logit scale, and the log of the lower bound of g."""
+        """Return the values multiplied by the logit scale, and the log of the lower bound on g."""
         if not isinstance(logit_scale, Tensor):
             return values * logit_scale, -logit_scale
         scale = logit_scale.reshape(())

@@ -96,7 +96,7 @@ def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
         (winner,) = own[own["chosen"]].to_dict("records")
         is_own = (found["dataset"] == dataset) & (found["objective"] == objective)
         if set(found.loc[is_own, "variant"]) - {winner["variant"]}:
-            raise ValueError(f"rows of {objective} on {dataset} do not belong to its winner, {winner['variant']}; train it again")
+            raise ValueError(f"rows of {objective} on {dataset} are not from its winner, {winner['variant']}; train it again")
         found.loc[is_own, ["candidates", "seeds", "validation mean"]] = len(own), winner["seeds"], winner["mean"]
     return found
 

@@ -110,7 +110,7 @@ def _splitter_version() -> str:
 
 
 def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
-    """Split texts and yield their sentences, in parts."""
+    """Split texts and yield their sentences in batches."""
     split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
     rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):

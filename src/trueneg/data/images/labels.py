@@ -57,6 +57,6 @@ def refuse_ambiguous(rare_classes: Iterable[int | str], class_names: Sequence[st
         for number, name in enumerate(class_names):
             if isinstance(given, int) and name.isdecimal() and int(name) == given != number:
                 raise UserError(
-                    f"dataset.rare_classes contains {given}, but the class named {name} has the number {number}, because numbers "
-                    "start at 0 in the order of the names; rename the classes to 0, 1, 2, … or to names with a letter."
+                    f"dataset.rare_classes contains {given}, but the class named {name} is number {number}, because classes are "
+                    "numbered from 0 in the order of their names; rename them to 0, 1, 2, … or to names that contain a letter."
                 )

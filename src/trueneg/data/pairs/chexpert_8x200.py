@@ -114,7 +114,7 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
-    """Decode the images of the lists, candidates first, as greyscale squares; only the owner can read the files written.
+    """Decode the listed images, candidates first, as greyscale squares; only the owner can read the files written.
 
     Args:
         settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``, and optionally ``fit``.

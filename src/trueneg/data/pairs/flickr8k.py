@@ -54,8 +54,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
         raise UserError(
-            f"{RATINGS.names[0]} rates {len(unknown):,} images that are missing, such as {unknown[0]}; expected only images of "
-            "Flickr8k. Copy the whole dataset."
+            f"{RATINGS.names[0]} rates {len(unknown):,} images that are missing from the folder, such as {unknown[0]}; copy "
+            "the whole dataset."
         )
     chosen = table["image"][: settings["images"]].tolist()
     rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)

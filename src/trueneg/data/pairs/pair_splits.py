@@ -125,8 +125,8 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
                 raise UserError(
-                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in {first} and {second}; expected none; "
-                    "draw it again."
+                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in both {first} and {second}; expected "
+                    "none; draw it again."
                 )
 
 

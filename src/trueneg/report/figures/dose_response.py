@@ -1,4 +1,4 @@
-"""The gain from marking false negatives, by how well they are marked: methods and oracles with errors on the same axes."""
+"""The gain from marking false negatives, by how well they are marked: methods and imperfect oracles on the same axes."""
 
 from typing import Any
 
