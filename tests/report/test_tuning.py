@@ -124,9 +124,15 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     assert remarks["digits; CL", "t = 0.5"] == "tied"
     assert "edge of t" in remarks["digits; HCL", "β = 2, t = 0.2"]
     assert remarks["digits; HCL", "β = 2, t = 0.5"] == ""
-    described = alternative_text(catalogue.figures_by_name(gathered.study)["candidates"].made(gathered))
+    figure = catalogue.figures_by_name(gathered.study)["candidates"].made(gathered)
+    described = alternative_text(figure)
     assert described.count("(chosen)") == 3
     assert described.count("HCL on digits at") == 2
+    # With two pilot seeds, a bar reaches from one value to the other.
+    values = KNN.rows_of(pd.read_parquet(folder / "pilots.parquet").query("objective == 'HCL' and split == 'validation'"))
+    (panel,) = [axes for axes in figure.axes if axes.get_title() == "HCL"]
+    drawn = sorted(end for bars in panel.collections for segment in bars.get_segments() for end in segment[:, 1])
+    np.testing.assert_allclose(drawn, sorted(100 * values["value"]), atol=1e-9)
 
 
 def test_rows_of_another_winner_are_refused(both, tmp_path):

@@ -1,6 +1,7 @@
 """Every candidate of a selection: the measurement on the validation split against the swept settings."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from trueneg.specs.settings import Study, format_value
 
 ORDER = 25
 FIRST = ("temperature", "logit_scale")  # settings drawn along the axis if they are swept
+CROWDED = 5  # labels of more values overlap unless they are upright
 RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
 
 
@@ -39,6 +41,11 @@ def candidates(gathered: Gathered) -> Figure:
     values = [own.pop(field) for own, field in zip(swept, fields, strict=True)]
     table["field"], table["value"] = fields, [value if type(value) in (int, float) else format_value(value) for value in values]
     table["others"] = [settings_name(json.dumps(own)) or "no other setting" for own in swept]
+    how = bars(None, table["seeds"])
+    if table["seeds"].max() == 2:  # a t interval of two seeds is 12.7 times as wide as its two values are apart
+        reach = table["standard deviation"] / math.sqrt(2)
+        table["low"], table["high"] = table["mean"] - reach, table["mean"] + reach
+        how = "Bars: from one seed to the other (2 seeds)."
     by = ("objective", "dataset") if table["dataset"].nunique() > 1 else ("objective",)
     styles = line_styles(table["others"])
     title = "{}, {}" if len(by) > 1 else "{}"
@@ -59,7 +66,7 @@ def candidates(gathered: Gathered) -> Figure:
         f"{with_interval(row['mean'], row['low'], row['high'], measured.metric)}{' (chosen)' if row['chosen'] else ''}"
         for row in table.to_dict("records")
     ]
-    about = f"{measurement_name(measured, 'validation')}. {bars(None, table['seeds'])}"
+    about = f"{measurement_name(measured, 'validation')}. {how}"
     notes = [about, *gathered.selection_notes, gathered.own_note]
     return finish(figure, notes, f"Candidates, {about} {'; '.join(texts)}.")
 
@@ -78,6 +85,7 @@ def place_values(plot: Axes, rows: pd.DataFrame) -> None:
         plot.set_xscale("log")
     plot.set_xticks(list(found.values()), [format_value(value) for value in found])
     plot.set_xticks([], minor=True)
+    plot.tick_params(axis="x", labelrotation=90 if len(found) > CROWDED else 0)
     plot.margins(x=0.12)
     field = rows["field"].iloc[0]
     plot.set_xlabel(SYMBOLS.get(field, field))
