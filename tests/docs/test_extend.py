@@ -139,7 +139,7 @@ def test_an_image_has_the_captions_of_its_text_file(folder):
 
 def test_an_image_without_a_caption_is_named(folder):
     (folder / "b.txt").write_text("\n")
-    with pytest.raises(UserError, match=r"b\.txt: has no caption"):
+    with pytest.raises(UserError, match=r"b\.txt has no caption"):
         prepare(folder)
 """
 
