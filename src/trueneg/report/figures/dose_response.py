@@ -30,7 +30,10 @@ def drawings(study: Study) -> list[Drawing]:
     if all(value == 1 for one in oracles for value in (*values_of(one.precision), *values_of(one.recall))):
         return []
     title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
-    caption = "A method above the oracles of its precision and recall gains by means other than the removal of false negatives."
+    caption = (
+        "Exploratory. A method above the oracles of its precision and recall does more than remove false negatives at random: "
+        "it may remove harder ones, or gain by other means."
+    )
     return [Drawing("dose_response", dose_response, title, caption, files)]
 
 
