@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference docs clean
 
-demo: .venv/ready ## train, evaluate and draw the default study
+demo: .venv/ready ## train, evaluate and draw the default studies
 	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
 	@echo "Done. Open results/index.html in a browser."
 

@@ -243,7 +243,7 @@ def test_an_invalid_theory_study_is_rejected():
         ("a: [1, 2", "YAML on line 1"),
         ("- 1\n- 2\n", "found a list|found \\[1, 2\\]; expected a mapping"),
         ("", "found nothing; expected a mapping"),
-        ("retrain_stale: true\n", "contains no studies"),
+        ("retrain_stale: true\n", "no studies found"),
     ],
 )
 def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):

@@ -171,7 +171,7 @@ def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
     with pytest.raises(UserError, match=r"2 reports, such as 100_a\.jpg, are missing from the table of splits"):
         official_subset(source, splits.iloc[2:], seed=0)
     shared = np.where(np.isin(source.patients, ["100_a.jpg", "107_a.jpg"]), "one", source.patients)
-    with pytest.raises(UserError, match="has 1 patients, such as one, in both train and test"):
+    with pytest.raises(UserError, match="has 1 patients, such as one, in both train and test; expected none"):
         official_subset(dataclasses.replace(source, patients=shared), splits, seed=0)
 
 
@@ -234,7 +234,7 @@ def test_invalid_ratings_are_named(data, line, message):
 
 def test_ratings_of_unknown_images_are_refused(data, tmp_path):
     add_line(data / "ExpertAnnotations.txt", "300_c.jpg\t100_a.jpg#2\t1\t1\t1")
-    with pytest.raises(UserError, match=r"rates 1 images that are missing, such as 300_c\.jpg"):
+    with pytest.raises(UserError, match=r"rates 1 images that are missing from the folder, such as 300_c\.jpg"):
         prepare(data, tmp_path / "out")
 
 

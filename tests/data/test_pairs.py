@@ -78,7 +78,7 @@ def test_damaged_missing_and_mixed_up_files_are_rejected(source, tmp_path):
         read_pairs(path)
     write_pairs(source, path)
     (tmp_path / "pairs.parquet").unlink()
-    with pytest.raises(UserError, match=r"pairs\.parquet: "):
+    with pytest.raises(UserError, match=r"pairs\.parquet does not exist\. Run"):
         read_pairs(path)
 
 
@@ -241,7 +241,7 @@ def test_too_few_patients_for_a_split_are_reported(source):
 def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
     subset = split_pairs(source, 0)
     leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
-    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in both train and validation"):
+    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in both train and validation; expected none"):
         refuse_leakage(source, leaking)
     with pytest.raises(UserError, match="was drawn from a different version of source"):
         refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))

@@ -114,7 +114,7 @@ def test_another_study_of_a_training_patient_is_no_test_image():
     moved = images[source.reports[images] == reports[0]]
     test = np.setdiff1d(subset.test, moved)
     leaking = PairSubset(0, np.union1d(subset.train, moved), subset.validation, test, subset.source_checksum)
-    with pytest.raises(UserError, match=f"1 patients, such as {held_out}, in both train and test"):
+    with pytest.raises(UserError, match=f"1 patients, such as {held_out}, in both train and test; expected none"):
         refuse_leakage(source, leaking)
 
 

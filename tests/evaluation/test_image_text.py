@@ -345,7 +345,7 @@ def test_unknown_prompts_and_leaking_subsets_raise_errors(networks, source, subs
     with pytest.raises(UserError, match=r"prompts .*gallstones.* labels of textures: stripes, "):
         measured_rows(networks, source, subset, prompts)
     leaking = dataclasses.replace(subset, test=np.append(subset.test, subset.train[0]))
-    with pytest.raises(UserError, match="train and test"):
+    with pytest.raises(UserError, match="in both train and test; expected none"):
         measured_rows(networks, source, leaking, EVALUATION)
 
 

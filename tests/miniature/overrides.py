@@ -10,6 +10,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import swept
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.pairs.base import SEED
 from trueneg.specs.settings import format_value
 
 # What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
@@ -97,17 +98,25 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
         if "settings" in table
     ]
     text = json.dumps(found)
-    for name, section in found.items():
-        _thin(section, name, configuration, text)
+    for section in found.values():
         if "seeds" in section:
             seeds = section["seeds"]
             section["seeds"] = seeds[:SEEDS] if isinstance(seeds, list) else min(seeds, SEEDS)
+    for name, section in found.items():
+        _thin(section, name, configuration, text, _corpora(found, name))
         for key, value in OVERRIDES[section.get("kind", "images")].items():
             _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
     for name, table, settings in printed:
         kept = _labels(found[name])
         table["settings"] = {label: setting for label, setting in settings.items() if label in kept}
     return found
+
+
+def _corpora(found: Mapping[str, Any], name: str) -> set[int]:
+    """Seeds whose corpus of the likelihood section `name` is read by studies with one corpus per seed."""
+    readers = [section for section in found.values() if section.get("dataset", {}).get("text") == name]
+    own = [section for section in readers if SEED in (section["dataset"].get("corpus") or "")]
+    return {seed for section in own for seed in (*section["seeds"], *section.get("tuning", {}).get("seeds", ()))}
 
 
 def _labels(section: Mapping[str, Any]) -> set[str]:
@@ -117,8 +126,8 @@ def _labels(section: Mapping[str, Any]) -> set[str]:
     return {f"{key}={format_value(value)}" for key, values in swept for value in values}
 
 
-def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str) -> None:
-    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``.
+def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str, corpora: set[int]) -> None:
+    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``, and `corpora`.
 
     In a tuned study all objectives keep as many configurations as each other: two values of one setting, one of each other.
     """
@@ -133,6 +142,7 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
         is_tuned = isinstance(study, TrainedStudy) and study.tuning is not None
         for place, (field, values) in enumerate(swept(model).items()):
             named = [bool(re.search(rf"\b{field}={re.escape(format_value(value))}(?![\w.])", text)) for value in values]
+            named = [known or (field == "seed" and value in corpora) for known, value in zip(named, values, strict=True)]
             kept = 1 if is_tuned and place else VARIANTS
             missing = max(kept - sum(named), 0)
             others = [index for index, known in enumerate(named) if not known][:missing]

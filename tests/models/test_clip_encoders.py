@@ -140,7 +140,7 @@ def test_gradients_reach_every_parameter(model):
             {"model": "RN50", "weights": "openai"},
             "different activation; use the model RN50-quickgelu",
         ),
-        ({"weights": "nowhere.pt"}, "open_clip tag (none"),
+        ({"weights": "nowhere.pt"}, "nowhere.pt does not exist; expected a file or an open_clip tag (none"),
         ({"weights": __file__}, "is not a complete state dict of open_clip's"),
     ],
 )

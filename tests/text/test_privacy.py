@@ -120,5 +120,5 @@ def test_tables_record_whether_they_are_restricted(tmp_path):
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"broken\.parquet .*complete parquet file"):
         privacy.read_table(tmp_path / "broken.parquet")
-    with pytest.raises(UserError, match=r"none\.parquet\b"):
+    with pytest.raises(UserError, match=r"none\.parquet does not exist\. Run"):
         privacy.read_table(tmp_path / "none.parquet")

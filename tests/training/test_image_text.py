@@ -598,7 +598,7 @@ def test_a_source_without_classes_or_labels_can_be_trained_on_but_not_against_th
 
 
 def test_a_leaking_subset_never_trains(source, subset, started):
-    with pytest.raises(UserError, match="train and test"):
+    with pytest.raises(UserError, match="in both train and test; expected none"):
         started("cl", subset=dataclasses.replace(subset, test=np.append(subset.test, subset.train[:1])))
 
 

@@ -104,7 +104,7 @@ class TrainingSettings(Training):
 
 
 class ImageContrast(PrimaryContrast):
-    """The study's primary comparison, fixed before it runs; others are exploratory unless a contrast names a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     task: TaskName = Field("linear probe", description="evaluation task")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")

@@ -116,7 +116,7 @@ class ImageTextTrainingSettings(Training):
 
 
 class ImageTextContrast(PrimaryContrast):
-    """The study's primary comparison, fixed before it runs; others are exploratory unless a contrast names a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     task: TaskName = Field("zero-shot", description="evaluation task")
     metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")

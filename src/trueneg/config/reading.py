@@ -38,7 +38,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         if name not in given
     }
     if not studies:
-        raise UserError(f"{where} contains no studies; expected a mapping from study names to studies.")
+        raise UserError(f"{where}: no studies found; expected a mapping from study names to studies.")
     try:
         configuration = Configuration.model_validate({"studies": studies, **given})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]

@@ -105,7 +105,7 @@ class NamedContrast(Contrast):
 
 
 class PrimaryContrast(Contrast, MeasurementSettings):
-    """The study's primary comparison, fixed before it runs; others are exploratory unless a contrast names a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
     oracle: str | None = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")

@@ -58,5 +58,5 @@ def refuse_ambiguous(rare_classes: Iterable[int | str], class_names: Sequence[st
             if isinstance(given, int) and name.isdecimal() and int(name) == given != number:
                 raise UserError(
                     f"dataset.rare_classes contains {given}, but the class named {name} is number {number}, because classes are "
-                    "numbered from 0 in the order of their names; rename them to 0, 1, 2, … or to names that contain a letter."
+                    "numbered from 0 in the order of their names; rename the classes to 0, 1, 2, … or to names with a letter."
                 )

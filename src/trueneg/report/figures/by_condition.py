@@ -50,7 +50,7 @@ def drawings(study: Study) -> list[Drawing]:
         places = {label: resolved.training.temperature for label, (_, resolved) in runs.conditions(study).items()}
         options = {"places": places, "axis": TEMPERATURE_AXIS}
         title = "Primary measurement against the temperature"
-        caption = "How much of a correction's gain would a better temperature give the baseline too?"
+        caption = "A gain at one temperature may be one that the baseline has at another; differences are at equal temperature."
         found += twins(study, "primary_by_temperature", by_condition, title, caption, measured=primary, **options)
     if study.figures.label_fractions is not None:
         caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has fewer labels?"

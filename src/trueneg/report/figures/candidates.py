@@ -25,7 +25,7 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the figure if the study selects variants."""
     caption = (
         "How much depends on the choice? Rings mark the chosen candidates; if a ring is at the end of a grid, better values "
-        "may lie beyond. Candidates share seeds, so do not compare their intervals; the chosen mean, the largest of several, is "
+        "may lie beyond. Candidates share seeds, so do not compare their bars; the chosen mean, the largest of several, is "
         "optimistic."
     )
     return of_candidates(study, candidates, caption)
