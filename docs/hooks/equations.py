@@ -8,7 +8,8 @@ from latex2mathml.converter import convert
 from pymdownx.inlinehilite import InlineHiliteException
 from pymdownx.superfences import SuperFencesException
 
-UNKNOWN = {"\\arg\\max": "\\mathrm{arg}\\,\\max"}  # to the converter, and what it knows instead
+# Commands that the converter does not know, and what it knows instead.
+UNKNOWN = {f"\\arg\\{which}": f"\\mathrm{{arg}}\\,\\{which}" for which in ("max", "min")}
 
 
 def mathml(equation: str, *, block: bool) -> str:
@@ -31,7 +32,7 @@ def mathml(equation: str, *, block: bool) -> str:
         known = known.replace(command, instead)
     drawn = convert(known, display="block" if block else "inline")
     if "\\" in drawn.replace("\\\\", ""):
-        raise ValueError(f"The equation {source} holds a command that cannot be drawn; write it with others.")
+        raise ValueError(f"The equation {source} contains a command that cannot be drawn; write it with others.")
     tag = "div" if block else "span"
     return f'<{tag} class="equation" title="{html.escape(source)}">{drawn}</{tag}>'
 
