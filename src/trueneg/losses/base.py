@@ -1,4 +1,4 @@
-"""Base class and helpers shared by all estimators of the true-negative mass N·g.
+"""Base class and functions shared by all estimators of the true-negative mass N·g.
 
 For each anchor, ``positive`` holds its logits (scaled similarities) with its positives, and ``negatives`` its logits with the N
 samples drawn from the data. All computation stays in log space, so a logit scale of 100 does not overflow in float32.
