@@ -1,4 +1,4 @@
-"""Summarise a study's rankings of false negatives over objectives and seeds."""
+"""Summarise how well each of a study's objectives ranks false negatives, over all seeds."""
 
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_summary import gather_ratings

@@ -157,7 +157,7 @@ def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], coun
 
 
 def _lock_place(folder: Path, device: str, place: int, share: int) -> AcquireReturnProxy:
-    """Lock a free device, or one numbered slot of a shared device; raise Timeout if it is taken."""
+    """Lock a whole device, or one numbered slot of a shared device; raise Timeout if it is taken."""
     own = folder / (device if share == 1 else f"{device}.{place}")
     for path in folder.glob(f"{device}.*") if share == 1 else [folder / device]:
         with _lock(path):

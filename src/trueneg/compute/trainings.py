@@ -155,7 +155,7 @@ class Trainings:
         return training.threads * training.devices
 
     def gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs of a training job."""
+        """Return the number of GPUs for a training job."""
         return gpus(*runs.training_devices(self._job(wildcards).runs[0].settings))
 
     def evaluation_gpus(self, wildcards: Any) -> int:

@@ -116,7 +116,7 @@ class PrimaryContrast(Contrast, MeasurementSettings):
 
 
 class Tuning(Settings):
-    """Two stages: pilot seeds select one configuration of each objective with sweeps; then the winners are trained on `seeds`."""
+    """Two stages: pilot seeds select one configuration per swept objective; then the winners are trained on `seeds`."""
 
     seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(description="pilot seeds of the first stage, none of them in `seeds`")
     rule: Literal["largest mean"] = Field(

@@ -1,4 +1,4 @@
-"""Scores of how likely a negative is to be false according to an objective (larger: more likely); some are probabilities.
+"""Scores for how likely an objective considers a negative to be false (larger: more likely); some are probabilities.
 
 ===============  ===============================================================================================================
 similarity       s(text, image) of the trained networks. InfoNCE's softmax, HCL's hardness e^(βu) and ReCo's max(0, s) push near

@@ -50,7 +50,7 @@ def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
 
 
 def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
-    """Measure references that need no trained network: expert agreement, TF-IDF, the language model's embeddings, and η.
+    """Evaluate reference scores that need no trained network: expert agreement, TF-IDF, the language model's embeddings, and η.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).

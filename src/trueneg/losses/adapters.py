@@ -30,8 +30,8 @@ def _check_unit_length(name: str, features: Tensor) -> None:
     lengths = features.detach().float().norm(dim=-1)
     wrong = ~((lengths - 1).abs() <= 0.02)
     if wrong.any():
-        found = f"{int(wrong.sum())} of {lengths.numel()} vectors whose length is not 1 (the first: {lengths[wrong][0]:.3g})"
-        raise ValueError(f"{name} has {found}. Normalise them with torch.nn.functional.normalize(..., dim=-1).")
+        found = f"{int(wrong.sum())} of {lengths.numel()} vectors do not have length 1 (the first: {lengths[wrong][0]:.3g})"
+        raise ValueError(f"{name}: {found}. Normalise them with torch.nn.functional.normalize(..., dim=-1).")
 
 
 class OpenClipLoss(CrossModalLoss):

@@ -170,7 +170,7 @@ class MaskedLogSumExp(torch.autograd.Function):
 
 
 def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
-    """Return the largest value of each row after its ``rank`` largest ones, shape (A, 1); −∞ if a row has no more values.
+    """Return the (``rank`` + 1)-th largest value of each row, shape (A, 1); −∞ if a row has too few values.
 
     Args:
         values: (A, N), without NaN; −∞ is allowed.

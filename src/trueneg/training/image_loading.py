@@ -117,7 +117,7 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
 
 
 def _announce(images: Any, numbers: np.ndarray) -> None:
-    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly longer than one."""
+    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly any longer than one."""
     size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE

@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 
 class PairData:
-    """A source's training split: n images of R reports with S sentences, U of them distinct.
+    """A source's training split: n images from R reports with S sentences, U of them distinct.
 
     Args:
         source: images and sentences.

@@ -77,7 +77,7 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
     if not has.any():
         raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text come from different datasets.")
     if not has.all():
-        log.info("%s of %s images are skipped because their reports have no sentence", f"{(~has).sum():,}", f"{len(has):,}")
+        log.info("%s of %s images are skipped because their reports have no sentences", f"{(~has).sum():,}", f"{len(has):,}")
     available = pd.unique(reports[has])
     check_count(count, len(available), "reports with images and sentences")
     return has & np.isin(reports, available[:count])

@@ -40,6 +40,6 @@ def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.nda
 
 
 def both_ways(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]) -> Iterator[Measured]:
-    """Yield the metric values of a retrieval in both directions."""
+    """Yield the values of the retrieval metrics in both directions."""
     for one, value in values.items():
         yield run, split, measured._replace(**one._asdict()), value

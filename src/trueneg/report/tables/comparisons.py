@@ -190,7 +190,7 @@ def contrasts(gathered: Gathered) -> Table:
 
 
 def last_share(curves: pd.DataFrame, column: str) -> Cells:
-    """Return a share in the last epoch as a percentage: mean over seeds ± half its t interval.
+    """Return a share in the last epoch as a percentage: mean over seeds ± the half-width of its t interval.
 
     Args:
         curves: one row per epoch and run; runs without the column have no cell.

@@ -11,7 +11,7 @@ from trueneg.stats.measurement import Measurement
 
 
 class GroundingSettings(Task):
-    """Localisation of sentences in images, compared with boxes."""
+    """Localisation of sentences in images, evaluated against annotated boxes."""
 
     ROWS = ("grounding",)
     NEEDS = "boxes"
