@@ -1,5 +1,7 @@
 """The committed comparisons equal those that scipy and statsmodels make of the committed rows."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +49,21 @@ def test_committed_comparisons_follow_from_the_committed_rows(name):
         np.testing.assert_allclose(family["p Holm"], multipletests(family["p"], method="holm")[1])
     assert len(plain) > 10
     assert len(tested) > 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_committed_differences_of_differences_follow_from_the_committed_rows(name):
+    values, contrasts = committed(name)
+    for row in contrasts[contrasts["contrast"].str.startswith("(")].to_dict("records"):
+        key = tuple(row[column] for column in KEYS)
+        names = re.fullmatch(r"\((.+) − (.+)\) − \((.+) − (.+)\)", row["contrast"]).groups()
+        first, second, third, fourth = (values[(*key, one)] for one in names)
+        differences = ((first - second) - (third - fourth)).dropna()
+        interval = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+        found = [row[column] for column in ("pairs", "difference", "difference low", "difference high")]
+        np.testing.assert_allclose(
+            found, [len(differences), differences.mean(), *interval], rtol=1e-4, atol=1e-9, err_msg=str(key)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
