@@ -75,7 +75,7 @@ def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
         np.testing.assert_allclose(found[place], interval_of(differences), rtol=1e-6)
     (band,) = plot.patches
     np.testing.assert_allclose(band.get_path().get_extents(band.get_patch_transform()).intervalx, [-MARGIN, MARGIN])
-    assert "exploratory" in alternative_text(figure)
+    assert "interval only" in alternative_text(figure)
 
 
 def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):

@@ -48,7 +48,7 @@ def answer(row: Any, treatment: str, baseline: str, published: float | None = No
     sentences = [f"{finding(row, treatment, baseline)}.", measured]
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
         detectable = amount(row["minimum detectable"], metric, difference=True)
-        power = f"A difference of {detectable} would have been detected with a power of 80 %"
+        power = f"A difference of {detectable} would have been detected with a power of 80 %, given this standard deviation"
         if published is not None:
             power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
         sentences.append(f"{power}.")
@@ -102,4 +102,6 @@ def knowing_the_labels(row: Any, metric: str) -> str:
         reach = ends(row["low"], row["high"], metric)
         return f"knowing the labels gives {written(row['difference'], metric, signed=True)} ({reach})"
     gains = (row["difference"] > 0) == higher_is_better(metric)
-    return f"knowing the labels {'gains' if gains else 'loses'} {written(abs(row['difference']), metric)}"
+    low, high = sorted((abs(row["low"]), abs(row["high"])))
+    reach = ends(low, high, metric, signed=False)
+    return f"knowing the labels {'gains' if gains else 'loses'} {written(abs(row['difference']), metric)} ({reach})"

@@ -73,8 +73,8 @@ def _of_errors(errors: pd.DataFrame) -> str:
     by_error = errors.sort_values("value", kind="stable")[["estimator", "value"]].itertuples(index=False, name=None)
     (best, smallest), *_, (worst, largest) = by_error
     return (
-        f"In the default setting, the estimator closest to the truth is {best}, with a mean squared error of {smallest:.2g}; "
-        f"the farthest is {worst}, with {largest:.2g}."
+        f"In the default setting, the smallest mean squared error is that of {best}, {smallest:.2g}, and the largest that of "
+        f"{worst}, {largest:.2g}."
     )
 
 
@@ -89,5 +89,6 @@ def _of_correlations(found: pd.DataFrame) -> str:
     ]
     if len(others):
         best = others.iloc[0]
-        clauses.append(f"the best other scorer, {best['scorer']}, reaches {written(best['spearman'], 'ρ')}")
+        reach = ends(best["low"], best["high"], "ρ", signed=False)
+        clauses.append(f"the largest other correlation is that of {best['scorer']}, {written(best['spearman'], 'ρ')} ({reach})")
     return f"{'; '.join(clauses)}."

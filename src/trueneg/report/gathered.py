@@ -25,6 +25,7 @@ PHANTOM = (
 # Notes on what an interval over seeds covers.
 RESPLIT = "Each seed splits the same data differently, so intervals over seeds cover training and the split, not new data."
 SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used for selection."
+SAME_TEST = "All seeds share the test data, so intervals over seeds cover training, not new test data."
 NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
 
 
@@ -117,6 +118,7 @@ class Gathered:
         data = getattr(self.study, "dataset", None)  # theory and likelihood studies have none
         notes = {PHANTOM: getattr(data, "source", None) == "phantom", RESPLIT: getattr(data, "resplit", False)}
         notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
+        notes[SAME_TEST] = data is not None and not notes[RESPLIT] and not notes[NEW_DATA]
         return [note for note, applies in notes.items() if applies]
 
     @property
@@ -126,11 +128,7 @@ class Gathered:
         if not found:
             return []
         file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
-        when = (
-            "before the first run finished, so the comparisons that it names were chosen in advance"
-            if found["beforehand"]
-            else "after the first run finished"
-        )
+        when = "before the first of these runs finished" if found["beforehand"] else "after the first of these runs finished"
         return [f"{file}, committed {when}. Comparisons that it does not name are exploratory."]
 
     @functools.cached_property
@@ -172,9 +170,9 @@ class Gathered:
     def edge_notes(self) -> list[str]:
         """A note on the selected variants that are at the edge of their grid; empty if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
-        names = dict.fromkeys(variant_name(entry["objective"], entry["variant"]) for entry in at_edge)
+        names = dict.fromkeys(f"{variant_name(one['objective'], one['variant'])} ({one['at edge']})" for one in at_edge)
         return (
-            [f"Selected at the edge of the grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."]
+            [f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."]
             if names
             else []
         )

@@ -35,7 +35,7 @@ def drawings(study: Study) -> list[Drawing]:
         datasets: Mapping[str, Any] = runs.datasets(study)
         options = {"places": {label: settings.fraction for label, settings in datasets.items()}, "axis": FRACTION_AXIS}
         title = "Primary measurement against the imbalance r"
-        caption = "If the lines diverge towards small r, the correction matters when classes are imbalanced."
+        caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
         found += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
         caption = "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
         for pool in pools:

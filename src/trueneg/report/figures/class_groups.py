@@ -19,7 +19,7 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, ImageStudy) or not study.dataset.rare_classes:
         return []
     title = "Differences on common and rare classes"
-    caption = "Differences from the baseline in the primary measurement; a dot whose bar crosses zero could be noise."
+    caption = "Differences from the baseline in the primary measurement; bars are not corrected for the number of comparisons."
     return [Drawing("class_groups", class_groups, title, caption)]
 
 

@@ -8,7 +8,7 @@ from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count,
 from trueneg.report.layouts import comparison_of
 from trueneg.report.metrics import amount, higher_is_better, scale, unit, with_interval
 from trueneg.report.plots import forest
-from trueneg.report.tables.building import comparisons, records
+from trueneg.report.tables.building import comparisons, outcome_text, records
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.settings import Study
 
@@ -20,7 +20,9 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, TrainedStudy):
         return []
     title = "The comparisons that the study names" if study.contrasts else f"Differences from {study.primary.baseline}"
-    caption = "Differences in the primary measurement; where the bar crosses zero, the sign is not certain."
+    caption = (
+        "Differences in the primary measurement. Bars are not corrected for the number of comparisons; the tables list outcomes."
+    )
     return [Drawing("contrasts", contrasts, title, caption, headline=True)]
 
 
@@ -48,7 +50,7 @@ def contrasts(gathered: Gathered) -> Figure:
     texts = []
     for row in records(found):
         gain = with_interval(row["shown"], row["low"], row["high"], measured.metric, signed=True)
-        texts.append(f"{row['contrast']} {gain}, {row['outcome']}")
+        texts.append(f"{row['contrast']} {gain}, {outcome_text(row)}")
     what = measurement_name(measured, "test", gathered.dataset)
     band = [f"Band: ±{amount(margin, measured.metric, difference=True)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."

@@ -4,10 +4,11 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import CURVES, ROWS, Drawing
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles
 from trueneg.report.figures.monitors import GROUPS, over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
@@ -31,8 +32,8 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
     caption = (
-        "Exploratory. A method above the oracles of its precision and recall does more than remove false negatives at random: "
-        "it may remove harder ones, or gain by other means."
+        "Does the gain grow with the precision and recall of what is removed? Exploratory: methods and oracles are not compared "
+        "by a test, and temperatures may differ between them and the baseline."
     )
     return [Drawing("dose_response", dose_response, title, caption, files)]
 
@@ -47,9 +48,12 @@ def dose_response(gathered: Gathered) -> Figure:
     gains = paired_differences(measured.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
     gains = gains.drop(columns="group").rename(columns={"difference": "shown"})
     found = masks.merge(gains, on="objective")
-    styles = {name: _style(gathered, name, style) for name, style in line_styles(gains["objective"]).items()}
-    styles = {name: style for name, style in styles.items() if name in set(found["objective"])}
-    title = "{}, {} classes" if len(groups) > 1 else "{}"
+    oracles = [name for name in dict.fromkeys(found["objective"]) if gathered.study.objectives[name].name == "oracle"]
+    found = found[~found["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])]
+    styles = line_styles(gathered.study.objectives)
+    styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}  # a marker for each
+    styles = {name: styles[name]._replace(linestyle="none") for name in dict.fromkeys(found["objective"])}
+    title = "{}, anchors of {} classes" if len(groups) > 1 else "{}"
     by = ("monitor", "group") if len(groups) > 1 else ("monitor",)
     labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": "at the last epoch"}
     figure, panels = facets(found, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
@@ -60,13 +64,14 @@ def dose_response(gathered: Gathered) -> Figure:
     add_legend(figure, styles)
     what = measurement_name(measured, "test", gathered.dataset)
     texts = (f"{name}: {_described(part, measured.metric)}" for name, part in found.groupby("objective", sort=False))
-    about = f"{what}. Bars: {PAIRED_INTERVAL} ({seed_count(gains['seeds'])}). Grey: oracles."
+    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
     return finish(figure, [about, gathered.note], f"Gain by mask, {what}: {'; '.join(texts)}.")
 
 
-def _style(gathered: Gathered, objective: str, style: LineStyle) -> LineStyle:
-    is_oracle = gathered.study.objectives[objective].name == "oracle"
-    return style._replace(color="0.45", linestyle="none") if is_oracle else style._replace(linestyle="none")
+def _is_comparable(gathered: Gathered, oracle: str) -> bool:
+    """Return whether an oracle has the settings of the primary contrast's, apart from its errors."""
+    study = gathered.study
+    return study.tuning is None or study.primary.oracle in (oracle, runs.followed(study).get(oracle))
 
 
 def _described(part: pd.DataFrame, metric: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 Names = Mapping[tuple[str, str], str]  # by data set and objective
 UNNAMED: Names = MappingProxyType({})
+OWN_FAMILY = "the primary contrast is a family of its own, and outside the primary measurement one of the unnamed differences"
 
 
 class Named(NamedTuple):
@@ -56,7 +57,8 @@ def comparisons(
         One row per (study, dataset, measurement, comparison), named contrasts first, with the columns of
         :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low`` and ``high`` are called
         ``difference low`` and ``difference high``), ``contrast`` (its name), ``family``, ``p Holm`` and ``outcome``. Contrasts
-        without a family have no p values; their outcome is ``exploratory``.
+        without a family have no p values; their outcome is ``interval only``. ``exploratory``: whether a tested comparison is
+        outside the primary measurement or not named.
     """
     chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "", "")
@@ -66,16 +68,16 @@ def comparisons(
     others = others[~others["objective"].isin(of_baseline)]
     names = others["objective"] + f" − {baseline}"
     table = pd.concat([*parts, others.assign(contrast=names, family=OTHERS)], ignore_index=True)
-    is_primary = pd.Series(False, index=table.index)
-    place = table[["dataset", "contrast"]] == [named.dataset, f"{named.treatment} − {named.baseline}"]
-    is_primary.loc[named.measured.rows_of(table[place.all(axis="columns")]).index] = True
+    is_measured = table.index.isin(named.measured.rows_of(table[table["dataset"] == named.dataset]).index)
+    is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {named.baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
     is_tested, tests = table["family"].notna(), ["p", "p signed-rank", "p equivalence"]
+    table["exploratory"] = is_tested & ~(is_measured & (table["family"] != OTHERS))
     table[tests] = table[tests].where(is_tested)
     adjust: Any = holm
     table["p Holm"] = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"].transform(adjust)
     read = zip(table["difference"], table["p Holm"], table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
-    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(is_tested, "exploratory")
+    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(is_tested, "interval only")
     return table.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
 
 
@@ -161,8 +163,8 @@ def side_by_side(
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a family, for each group and column; "
-        "the primary contrast is a family of its own). Bold: the best mean, if it "
-        f"lies outside all other intervals and its difference has a star (for {baseline}: if all differences have one).",
+        f"{OWN_FAMILY}). Bold: the best usable method, if its mean lies outside all other intervals and its difference has a "
+        f"star (for {baseline}: if all differences have one).",
         *margin_note(values),
     ]
     if comparison.oracles:
@@ -241,7 +243,7 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
         correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
         tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
         spread = (difference_text(row, starred=False), deviation, detectable, correlation)
-        texts = (str(row["pairs"]), *spread, *tests, *([row["family"] or "–"] if several else []), row["outcome"])
+        texts = (str(row["pairs"]), *spread, *tests, *([row["family"] or "–"] if several else []), outcome_text(row))
         title = f"{row['dataset']}; {_what(row, '; ')}"
         title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
         lines.append((title, contrast_name(row, names), [Cell(text, runs=runs_of_difference(row)) for text in texts]))
@@ -253,13 +255,18 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
         "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
         "given this standard deviation. Correlation: Pearson's, of the two sides' values over seeds.",
         "p: paired t test; tests and the interval need differences that vary between seeds. Holm: corrected over the comparisons "
-        "of a family in a group; the primary contrast is a family of its own. Signed-rank: exact, not corrected.",
+        f"of a family in a group; {OWN_FAMILY}. Signed-rank: exact, not corrected.",
         *margin_note(compared),
         f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided. "
-        "Exploratory: named without a test.",
+        "Exploratory: outside the primary measurement, or not named by the study. Interval only: named without a test.",
         *notes,
     ]
     return Table(compared, [("", head) for head in heads], grouped(lines), sentences, corner="comparison")
+
+
+def outcome_text(row: Any) -> str:
+    """Return the outcome in a row of :func:`comparisons`, marked if it is an exploratory finding."""
+    return row["outcome"] + (", exploratory" if row["exploratory"] and row["outcome"] != "undecided" else "")
 
 
 def contrast_name(row: Any, names: Names = UNNAMED) -> str:
@@ -316,7 +323,7 @@ def _clearly_best(column: pd.DataFrame, baseline: str, oracles: Collection[str])
     # An objective with one seed has no interval, so it is never clearly different.
     outside = (sign * (methods["mean"][best] - reach[is_other]) > 0).all() and pd.notna(reach[best])
     tested = methods["p Holm"][is_other if best == baseline else ~is_other]
-    return best if outside and (tested < SIGNIFICANT).all() else None
+    return best if is_other.any() and outside and (tested < SIGNIFICANT).all() else None
 
 
 def mean_text(row: Any) -> str:

@@ -18,6 +18,7 @@ from trueneg.report.layouts import LAYOUTS, TRAINED, Layout, comparison_of, ever
 from trueneg.report.metrics import evaluation_name, group_name, unit
 from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
+    OWN_FAMILY,
     Cells,
     Head,
     Named,
@@ -45,7 +46,10 @@ GROUPS = (None, "rare", "common")  # groups of classes
 _COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
-    "contrasts": ("Named contrasts", "The comparisons that the study names, by measurement."),
+    "contrasts": (
+        "Named contrasts",
+        "The comparisons that the study names; outside the primary measurement they are exploratory.",
+    ),
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
@@ -181,8 +185,8 @@ def contrasts(gathered: Gathered) -> Table:
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds.",
         *gathered.protocol_notes,
-        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a family, for each group and column; the primary "
-        "contrast is a family of its own, and contrasts without a family are not tested).",
+        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a family, for each group and column; "
+        f"{OWN_FAMILY}; contrasts without a family are not tested).",
         *margin_note(values),
         *comparison.notes,
     ]
