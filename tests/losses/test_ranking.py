@@ -207,6 +207,15 @@ def test_a_guide_with_the_same_vocabulary_is_taken():
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 
+def test_a_last_batch_of_one_pair_has_no_loss_and_no_gradient():
+    model = Bag(0)
+    loss = RankingLoss(model, Debiased(0.1))([tokenised([[0]]), tokenised([[1]])])
+    loss.backward()
+    assert loss.item() == 0
+    assert all(not parameter.grad.any() for parameter in model.parameters())
+    assert loss_of([[[0]], [[1]], [[2]]], Uncorrected()).item() > 0  # with a hard negative
+
+
 PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
 
 
@@ -218,7 +227,6 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
         (lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")), "guide's vocabulary"),
         (lambda: loss_of(COLUMNS[:1], Uncorrected()), "1 columns"),
         (lambda: loss_of(COLUMNS, Oracle()), "labels is missing"),
-        (lambda: loss_of([[[0]], [[1]]], Uncorrected()), "number of samples is 1; expected at least 2"),
         (lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2), "input_ids; pass same_text=False"),
         (lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2), "pixel_values; pass same_text=False"),
     ],

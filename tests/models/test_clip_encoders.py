@@ -15,6 +15,7 @@ from trueneg.models.clip_encoders import clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.text_encoders import tokenise
+from trueneg.training.guides import moving_average
 
 open_clip = pytest.importorskip("open_clip", reason="compares with open_clip's own model (the extra clip)")
 
@@ -117,6 +118,15 @@ def test_images_are_normalised_as_in_the_published_configuration(tmp_path, files
     with torch.no_grad():
         found = clip.image_projection(clip.image_encoder(images)).pooled
         torch.testing.assert_close(found, network.encode_image(normalised(images, **given)), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_moving_average_of_the_network_stays_finite(model):
+    average = moving_average(model, {"name": "ema", "momentum": 0.9})
+    for _ in range(3):
+        average.update_parameters(model)
+    tokens = {"input_ids": torch.ones(2, 4, dtype=torch.int64), "attention_mask": torch.ones(2, 4, dtype=torch.int64)}
+    torch.testing.assert_close(average.module.embed_texts(**tokens), model.embed_texts(**tokens))
 
 
 def test_gradients_reach_every_parameter(model):

@@ -148,7 +148,7 @@ class RankingLoss(CrossModalLoss):
     def forward(  # type: ignore[override]  # the signature that the trainer expects
         self, sentence_features: Iterable[Features], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the scalar loss.
+        """Return the scalar loss; 0 for a single pair without hard negatives.
 
         Args:
             sentence_features: features of each column of B texts.
@@ -163,6 +163,8 @@ class RankingLoss(CrossModalLoss):
         exclude = self._same_texts(columns) if self.same_text else None  # before embedding, because modules modify the features
         copies = [dict(features) for features in columns]
         anchors, candidates = _embedded(self.model, columns)
+        if len(candidates) == 1 and not self.gather_distributed:
+            return 0 * anchors.sum()  # the last batch of an epoch may hold one pair, without any negative
         rated: dict[str, Any] = {}
         if self.needs_guide:
             with torch.no_grad(), outside_autocast(anchors.device):

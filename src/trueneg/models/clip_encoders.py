@@ -114,21 +114,19 @@ class ClipTextEncoder(nn.Module):
         config: the configuration passed in; :func:`clip_of` rebuilds the same network from it.
     """
 
-    causal: Tensor
-
     def __init__(self, network: Any, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.tokens, self.position = network.token_embedding, network.positional_embedding
         self.transformer, self.norm, self.config = network.transformer, network.ln_final, dict(config)
-        self.register_buffer("causal", network.attn_mask, persistent=False)
         self.maximum_tokens, self.dimensions = self.position.shape
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
         length = input_ids.shape[1]
         embedded = self.tokens(input_ids) + self.position[:length]
-        # Attention is causal, so padding does not affect earlier tokens.
-        encoded = self.transformer(embedded, attn_mask=self.causal[:length, :length])
+        # Attention is causal, so padding does not affect earlier tokens. As a buffer, a moving average would make the mask NaN.
+        causal = torch.full((length, length), -torch.inf, device=embedded.device).triu(1)
+        encoded = self.transformer(embedded, attn_mask=causal)
         last = attention_mask.sum(1) - 1
         return self.norm(encoded[torch.arange(len(encoded), device=encoded.device), last])
 
