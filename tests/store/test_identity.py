@@ -21,6 +21,7 @@ from trueneg.losses.registry import ESTIMATORS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
+from trueneg.training.guides import rate_views
 
 TRAINING_KEY = "    temperature: Sweepable[Positive] = Field(0.5, "
 IDS = """
@@ -216,4 +217,6 @@ def test_every_objective_names_the_module_that_implements_it():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
                 own = () if name in NOT_TRAINED else (known[name].__module__,)
-                assert (own if name != "glofnd" else (*own, LearnedThresholds.__module__)) == model.modules({}), name
+                if name == "glofnd":
+                    own += (LearnedThresholds.__module__, rate_views.__module__)
+                assert own == model.modules({}), name

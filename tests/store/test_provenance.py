@@ -107,6 +107,7 @@ OBJECTIVES = {
     "images": (
         *({"name": name} for name in ("cl", "dcl", "hcl", "bcl", "oracle")),
         {"name": "guided", "guide": {"name": "self"}},
+        {"name": "glofnd"},
         {"name": "cl", "targets": {"name": "half_uniform"}},
     ),
     "image-text": (
@@ -192,10 +193,11 @@ def test_adding_a_task_or_editing_what_measures_makes_rows_stale_and_no_run(copi
         ("losses/estimators/reweighted", {"reweight"}),
         ("losses/estimators/resampled", {"resample"}),
         ("losses/estimators/oracle", {"oracle", "same_sentence"}),
-        ("losses/estimators/guided", {"guided"}),
+        ("losses/estimators/guided", {"guided", "glofnd"}),
+        ("losses/estimators/learned_thresholds", {"glofnd"}),
         ("losses/relaxed", {"reco", "oc"}),
         ("losses/targets", {"targets"}),
-        ("training/guides", {"guide"}),
+        ("training/guides", {"guide", "glofnd"}),
     ],
 )
 def test_editing_an_objectives_own_code_makes_its_runs_stale_and_no_others(copied_package, file, own):

@@ -11,7 +11,12 @@ from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
 class LearnedThreshold(Objective):
     """Removes negatives above thresholds learned per training sample and, for pairs, per direction (GloFND)."""
 
-    MODULES: ClassVar[tuple[str, ...]] = ("trueneg.losses.estimators.guided", "trueneg.losses.estimators.learned_thresholds")
+    # The guides' module rates the views by their own similarities.
+    MODULES: ClassVar[tuple[str, ...]] = (
+        "trueneg.losses.estimators.guided",
+        "trueneg.losses.estimators.learned_thresholds",
+        "trueneg.training.guides",
+    )
 
     name: Literal["glofnd"]
     share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
