@@ -7,6 +7,7 @@ import pytest
 from trueneg.losses import LearnedThresholds
 from trueneg.losses.build import parameters
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
+from trueneg.specs.settings import tag_of
 from trueneg.training.image_text_objectives import IN_LIBRARY
 
 OF_TRAINING = {
@@ -27,3 +28,12 @@ def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_d
         assert set(settings) <= set(taken)
         different = {key for key, field in settings.items() if not field.is_required() and field.default != taken[key]}
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS
+
+
+@pytest.mark.parametrize("targets", ["softmax", "wcl_one_head"])
+def test_targets_of_views_do_not_combine_with_removal_by_sample(targets):
+    (removed,) = (model for model in OF_TWO_VIEWS if tag_of(model) == ("name", ("remove",)))
+    settings = {"name": "remove", "targets": {"name": targets}}
+    with pytest.raises(ValueError, match=rf"targets\.name is {targets}.*remove"):
+        removed.model_validate(settings | {"guide": {"name": "self"}})
+    assert removed.model_validate(settings | {"guide": {"name": "labels"}})

@@ -206,6 +206,9 @@ class Steered(Objective):
         if self.guide is not None and not (finds or isinstance(self, (Guided, KnownSimilarity))):
             raise ValueError(".guide is not used by this objective; remove it, or set targets")
         finds_by_sample = self.name == "remove" or (isinstance(self.targets, Attracted) and self.name != "guided")
+        if self.name == "remove" and isinstance(self.targets, Softmax | Components) and isinstance(self.guide, ViewGuide):
+            found = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
+            raise ValueError(f"{found}; use targets.name fnc, or another objective")
         if getattr(self.guide, "support_views", 0) and not finds_by_sample:
             raise ValueError(".guide.support_views is used by remove and by targets.name fnc only; remove it")
         return self
