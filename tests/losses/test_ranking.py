@@ -195,9 +195,10 @@ class Tokenizer:
         return {word: number for number, word in enumerate(self.words)}
 
 
-def with_words(seed, *words):
+def with_words(seed, *words, longest=None):
     model = Bag(seed)
     model.tokenizer = Tokenizer(*words)
+    model.max_seq_length = longest
     return model
 
 
@@ -225,6 +226,7 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
         (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
         (lambda: RankingLoss(Bag(0), Debiased(0.1), guide=Bag(1)), "guide is given.*Debiased"),
         (lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")), "guide's vocabulary"),
+        (lambda: RankingLoss(with_words(0, longest=512), Guided(), guide=with_words(1, longest=128)), "is 128, less than .*512"),
         (lambda: loss_of(COLUMNS[:1], Uncorrected()), "1 columns"),
         (lambda: loss_of(COLUMNS, Oracle()), "labels is missing"),
         (lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2), "input_ids; pass same_text=False"),

@@ -106,7 +106,8 @@ class RankingLoss(CrossModalLoss):
         gather_distributed: use the candidates of all processes; every process must have the same batch size.
 
     Raises:
-        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, or its vocabulary differs.
+        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, its vocabulary differs, or it
+            takes shorter texts than the model.
 
     Example:
         >>> from trueneg.losses import Debiased
@@ -139,6 +140,10 @@ class RankingLoss(CrossModalLoss):
         known, other = _vocabulary(model), _vocabulary(guide)
         if not (known is None or other is None or known == other):
             raise ValueError("The guide's vocabulary differs from the model's; both get the same token ids.")
+        length, longest = (getattr(one, "max_seq_length", None) for one in (guide, model))
+        if isinstance(length, int) and isinstance(longest, int) and length < longest:
+            found = f"guide.max_seq_length is {length}, less than the model's {longest}, but both get the same tokens"
+            raise ValueError(f"{found}. Lower model.max_seq_length, or use another guide.")
         self.needs_guide = needs_guide
         self.model = model
         self.scale = scale
