@@ -1,6 +1,7 @@
 """The forest plot of named contrasts, and the gain by the precision and recall of a mask, show what the tables hold."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy import stats
 
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text
+from trueneg.report.figures.dose_response import dose_response
 from trueneg.report.gathered import Gathered
 
 MARGIN = 0.03
@@ -89,6 +91,17 @@ def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):
             expected = interval_of(of_seeds(gathered, name) - of_seeds(gathered, "CL"))
             np.testing.assert_allclose([segment[0, 1], *line.get_ydata(), segment[1, 1]], expected, rtol=1e-6)
             np.testing.assert_allclose(line.get_xdata(), MASKS[name][place])
+
+
+@pytest.mark.parametrize(("follow", "shown"), [({"same": "Oracle"}, {"Oracle", "same"}), ({}, {"Oracle"})])
+def test_in_a_tuned_study_oracles_with_other_settings_are_not_drawn(gathered, monkeypatch, follow, shown):
+    tuned = gathered.study.model_copy(update={"tuning": SimpleNamespace(follow=follow)})
+    monkeypatch.setattr(gathered, "study", tuned)
+    monkeypatch.setattr(Gathered, "note", "")  # it describes the tuning
+    plot = dose_response(gathered).axes[0]
+    lines = [container.lines[0] for container in plot.containers]
+    assert {line.get_label() for line in lines} == shown
+    assert len({line.get_marker() for line in lines}) == len(shown)
 
 
 def test_without_named_contrasts_the_forest_plot_has_every_difference(tmp_path):
