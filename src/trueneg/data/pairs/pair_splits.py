@@ -10,6 +10,7 @@ import pandas as pd
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.splits import read_splits, write_splits
 from trueneg.errors import UserError
+from trueneg.legible import counted
 from trueneg.randomness import seed_for
 
 METADATA = b"pair subsets"
@@ -62,7 +63,7 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
         raise UserError(
-            f"source {source.name} has {len(patients)} patients; expected more than the {sum(sizes)} needed for validation and "
+            f"source {source.name} has {counted(len(patients), 'patient')}; expected more than the {sum(sizes)} needed for validation and "
             "test; add patients, or lower dataset.validation and dataset.test."
         )
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
