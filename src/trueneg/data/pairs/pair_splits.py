@@ -62,10 +62,9 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     patients = np.unique(source.patients)
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
-        raise UserError(
-            f"source {source.name} has {counted(len(patients), 'patient')}; expected more than the {sum(sizes)} needed for validation and "
-            "test; add patients, or lower dataset.validation and dataset.test."
-        )
+        found = f"source {source.name} has {counted(len(patients), 'patient')}"
+        needed = f"expected more than the {sum(sizes)} needed for validation and test"
+        raise UserError(f"{found}; {needed}; add patients, or lower dataset.validation and dataset.test.")
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
     parts = zip(("test", "validation", "train"), np.split(shuffled, np.cumsum(sizes)), strict=True)
     images = {name: np.flatnonzero(np.isin(source.patients, part)) for name, part in parts}
