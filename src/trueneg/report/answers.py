@@ -5,7 +5,16 @@ from typing import Any
 import pandas as pd
 
 from trueneg.report.labels import seed_count
-from trueneg.report.metrics import amount, ends, evaluation_name, higher_is_better, metric_name, with_interval, written
+from trueneg.report.metrics import (
+    amount,
+    ends,
+    evaluation_name,
+    higher_is_better,
+    margin_text,
+    metric_name,
+    with_interval,
+    written,
+)
 from trueneg.stats.comparison import NOT_ABOVE_CHANCE
 from trueneg.stats.measurement import Measurement
 
@@ -72,7 +81,7 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
     difference = f"the difference in {name} is {amount(row['difference'], metric, signed=True, difference=True)}"
     if pd.isna(row["p"]):
         return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
-    margin = "" if pd.isna(row["margin"]) else amount(row["margin"], metric, difference=True)
+    margin = "" if pd.isna(row["margin"]) else margin_text(row["margin"], metric)
     difference += f" ({LEVEL} interval {ends(row['low'], row['high'], metric)})"
     difference += "" if higher_is_better(metric) else ", and lower is better"
     match row["outcome"].split(" ")[0]:

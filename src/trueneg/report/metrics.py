@@ -53,6 +53,16 @@ def amount(value: float, metric: str, signed: bool = False, difference: bool = F
     return f"{written(value, metric, signed)} {unit(metric, difference)}".rstrip()
 
 
+def margin_text(value: float, metric: str) -> str:
+    """Format an equivalence margin with its unit and, because it was set and not measured, with all its digits.
+
+    Example:
+        >>> margin_text(0.0025, "accuracy"), margin_text(0.02, "AUC")
+        ('0.25 points', '0.02')
+    """
+    return f"{value * scale(metric):g} {unit(metric, difference=True)}".rstrip()
+
+
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
     """Format an interval in brackets, without its unit."""
     return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"

@@ -6,7 +6,7 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles, pane
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
 from trueneg.report.layouts import comparison_of
-from trueneg.report.metrics import amount, higher_is_better, scale, unit, with_interval
+from trueneg.report.metrics import higher_is_better, margin_text, scale, unit, with_interval
 from trueneg.report.plots import forest
 from trueneg.report.tables.building import comparisons, outcome_text, records
 from trueneg.report.tables.comparisons import named_by
@@ -52,7 +52,7 @@ def contrasts(gathered: Gathered) -> Figure:
         gain = with_interval(row["shown"], row["low"], row["high"], measured.metric, signed=True)
         texts.append(f"{row['contrast']} {gain}, {outcome_text(row)}")
     what = measurement_name(measured, "test", gathered.dataset)
-    band = [f"Band: ±{amount(margin, measured.metric, difference=True)}, the margin." for margin in gathered.margins.values()]
+    band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."
     notes = [about, *band, *gathered.protocol_notes, gathered.note]
     return finish(figure, notes, f"Differences with intervals, {what}: {'; '.join(texts)}.")

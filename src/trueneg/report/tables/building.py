@@ -10,7 +10,7 @@ import pandas as pd
 from trueneg.config.trained_study import OTHERS, PRIMARY, NamedContrast
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.report.metrics import amount, evaluation_name, higher_is_better, interval, metric_name, minus, unit, written
+from trueneg.report.metrics import evaluation_name, higher_is_better, interval, margin_text, metric_name, minus, unit, written
 from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement
@@ -281,7 +281,7 @@ def margin_note(values: pd.DataFrame) -> list[str]:
     tested = values.dropna(subset="margin")
     if tested.empty:
         return []
-    margin = amount(tested["margin"].iloc[0], tested["metric"].iloc[0], difference=True)
+    margin = margin_text(tested["margin"].iloc[0], tested["metric"].iloc[0])
     tests = "two one-sided paired t tests, not corrected; primary measurement only"
     return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} ({tests})."]
 
