@@ -2,9 +2,10 @@
 
     python benchmarks/power.py rows/tuned_baseline_small --pilot 100 101 --seeds 12
 
-Standard deviation of a paired difference: seeds change all objectives, so each configuration's change from one pilot seed to the other
-has, over the configurations, the variance of the difference between two configurations. Detected: by a two-sided paired t test with a
-power of 80 %, at 5 % and at Holm's first step among --tests tests. The measurement is the primary one of tuned_baseline_small.yaml.
+Standard deviation of a paired difference: a seed shifts all objectives alike, so a configuration's change from one pilot seed to
+the other has, over the configurations, the variance of the difference between two configurations. Detected: by a two-sided paired
+t test with a power of 80 %, at 5 % and at Holm's first step among --tests tests. The measurement is the primary one of
+tuned_baseline_small.yaml.
 """
 
 import argparse
