@@ -170,7 +170,7 @@ class Gathered:
     def edge_notes(self) -> list[str]:
         """A note on the selected variants that are at the edge of their grid; empty if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
-        names = dict.fromkeys(f"{variant_name(one['objective'], one['variant'])} ({one['at edge']})" for one in at_edge)
+        names = dict.fromkeys(f"{one['objective']} ({one['at edge']})" for one in at_edge)
         return (
             [f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."]
             if names
