@@ -57,10 +57,12 @@ def margin_text(value: float, metric: str) -> str:
     """Format an equivalence margin with its unit and, because it was set and not measured, with all its digits.
 
     Example:
-        >>> margin_text(0.0025, "accuracy"), margin_text(0.02, "AUC")
-        ('0.25 points', '0.02')
+        >>> margin_text(0.0025, "accuracy"), margin_text(0.01, "accuracy"), margin_text(0.02, "AUC")
+        ('0.25 points', '1.0 points', '0.020')
     """
-    return f"{value * scale(metric):g} {unit(metric, difference=True)}".rstrip()
+    scaled, usual = value * scale(metric), written(value, metric)
+    text = usual if math.isclose(float(usual), scaled) else f"{scaled:g}"
+    return f"{text} {unit(metric, difference=True)}".rstrip()
 
 
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
