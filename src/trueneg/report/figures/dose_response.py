@@ -53,9 +53,10 @@ def dose_response(gathered: Gathered) -> Figure:
     styles = line_styles(gathered.study.objectives)
     styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}  # a marker for each
     styles = {name: styles[name]._replace(linestyle="none") for name in dict.fromkeys(found["objective"])}
-    title = "{}, {} classes" if len(groups) > 1 else "{}"
-    by = ("monitor", "group") if len(groups) > 1 else ("monitor",)
-    labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": "for these anchors, at the last epoch"}
+    by, title, anchors = ["monitor"], "{}", ""
+    if len(groups) > 1:
+        by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
+    labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": f"{anchors}at the last epoch"}
     figure, panels = facets(found, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
     for plot, _, part in panels:
         plot.axhline(0, color="0.1", linewidth=1)
