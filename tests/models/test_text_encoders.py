@@ -18,6 +18,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer, 
 from trueneg.errors import UserError
 from trueneg.models import text_encoders
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
+from trueneg.training.guides import moving_average
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pleural", "##s", "effusion", "heart", "is", "enlarged", "."]
 SENTENCES = ["No pleural effusion.", "Heart is enlarged", "no effusions"]
@@ -114,6 +115,16 @@ def test_small_bert_is_initialised_from_torchs_generator():
         assert torch.equal(value, other.state_dict()[name])
     assert BertTextEncoder(one).maximum_tokens == 12
     assert one.config.intermediate_size == 32
+
+
+@torch.no_grad()
+def test_a_moving_average_of_constant_weights_does_not_change_vectors(folder):
+    encoder = BertTextEncoder(load_bert(folder)[0], "mean")
+    average = moving_average(encoder, {"name": "ema", "momentum": 0.9})
+    for _ in range(3):
+        average.update_parameters(encoder)
+    tokens = torch.ones(2, 9, dtype=torch.int64)
+    torch.testing.assert_close(average(tokens, tokens), encoder(tokens, tokens))
 
 
 def test_batches_are_padded_to_their_longest_text(tokenizer):

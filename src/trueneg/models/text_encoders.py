@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
@@ -54,7 +55,9 @@ class BertTextEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
-        last = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        # Computed, because a moving average of the network would truncate BERT's own buffer: 3 · 0.9 + 3 · 0.1 is 2.99…
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
+        last = self.bert(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).last_hidden_state
         if self.pooling == "cls":
             return last[:, 0]
         weights = attention_mask.unsqueeze(2).to(last.dtype)
