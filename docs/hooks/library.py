@@ -1,11 +1,13 @@
 """The pages of the library: one a module, made from its docstrings."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 FOLDER = "reference/library"
+ROLE = re.compile(r":(\w+):`~?([^`]+)`")
 
 
 def library_pages(source: Path) -> dict[str, str]:
@@ -84,4 +86,5 @@ def _is_below(path: Path, folder: Path) -> bool:
 
 
 def _cell(text: str) -> str:
+    text = ROLE.sub(lambda found: f"`{'#!math ' if found[1] == 'math' else ''}{found[2]}`", text)
     return text.replace("``", "`").replace("|", "\\|").removesuffix("::")
