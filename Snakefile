@@ -98,6 +98,10 @@ onstart:
         workflow.scheduler.job_rate_limiter = None
 
 
+onerror:
+    print(failed_jobs(log), end="")  # at the very end, below Snakemake's own account
+
+
 onsuccess:
     print(provenance.stale_message(RunStore("results/runs")), end="")
     print(findings.report("results", STUDIES), end="")

@@ -8,7 +8,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from trueneg.compute.corpora import Corpora
-from trueneg.compute.jobs import SNAKEMAKE
+from trueneg.compute.jobs import SNAKEMAKE, failed_jobs
 from trueneg.compute.readings import Readings
 from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
@@ -65,7 +65,7 @@ def any_of(names):
 def setting(place, **found):
     """Return a function that looks up a setting, such as {study}/training/threads, by the wildcards of a job.
 
-    `found` are functions that return other names from the wildcards. Snakemake's lookup() is slower: it searches the whole configuration.
+    `found` are functions that return further placeholders of `place`, given the wildcards. Snakemake's lookup() is slower: it searches the whole configuration.
     """
 
     def of_job(wildcards):
@@ -128,7 +128,7 @@ FORMATS = {
 
 
 def drawn(kind, studies, names=None):
-    """Return the paths of the figures or tables of some studies, optionally only of those with the given names."""
+    """Return the paths of the given studies' figures or tables, or only of those with the given names."""
     return [
         f"results/{study}/{kind}/{name}.{FORMATS[kind][0]}"
         for study in studies

@@ -140,7 +140,7 @@ use rule evaluate as human_ratings with:
 
 
 rule rating_references:
-    """Measure how well one expert, TF-IDF and the language model rank these negatives, and how η correlates with their share."""
+    """Measure how well one expert, TF-IDF and the language model rank the rated negatives, and how η correlates with their share."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from trueneg.compute.jobs import failed_jobs
+
 SCRIPT = """
 import ctypes, logging, os, signal, sys, time
 from trueneg.compute.jobs import job
@@ -80,3 +82,23 @@ def test_the_work_ends_when_the_job_is_killed(start):
     process.kill()
     process.communicate()
     assert f"(process {process.pid}) has ended" in path.read_text()
+
+
+def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
+    def failure(rule, number, log):
+        return f"Error in rule {rule}:\n    message: None\n    jobid: {number}\n    log: {log} (check log file(s) for details)\n"
+
+    time = "2026-11-24 12:00:00  "
+    refused, crashed, retried, lost = (tmp_path / name for name in ("refused.log", "crashed.log", "retried.log", "lost.log"))
+    refused.write_text(f"{time}epoch 1\n{time}table.csv: 2 problems.\n    line 2\n    line 7\n")
+    crashed.write_text(f"{time}epoch 1\n{time}the job failed\n    Traceback (most recent call last):\n    ValueError: no\n")
+    retried.write_text(f"{time}epoch 1\n")
+    logs = [refused, crashed, retried, lost]
+    whole = "".join(failure("train", number, log) for number, log in enumerate(logs)) + "Finished jobid: 2 (Rule: train)\n"
+    (tmp_path / "snakemake.log").write_text(whole)
+    found = failed_jobs([tmp_path / "snakemake.log"])
+    assert f"train: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: {refused}\n" in found
+    assert f"train: ValueError: no\n  Log: {crashed}\n" in found
+    assert f"Log: {lost}\n" in found
+    assert str(retried) not in found
+    assert failed_jobs([]) == ""

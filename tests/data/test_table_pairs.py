@@ -295,12 +295,12 @@ def test_a_label_column_that_the_table_lacks_is_named_unless_there_is_no_table(t
     write_csv(tmp_path / "table.csv", PATIENTS, HEADER[:5])
     with pytest.raises(UserError, match=r"table\.csv: .*: fracture \(found image, text, patient, edema, mass\)"):
         check_table(settings_of(tmp_path, label_columns=["edema", "fracture"]))
-    with pytest.raises(UserError, match="different one for each purpose"):
+    with pytest.raises(UserError, match="different column for each purpose"):
         check_table(settings_of(tmp_path, label_columns=["edema", "text"]))
 
 
 def test_one_column_cannot_serve_two_purposes(data):
-    with pytest.raises(UserError, match="expected a different one for each purpose"):
+    with pytest.raises(UserError, match="different column for each purpose"):
         read_image_table(settings_of(data, patient_column="image"))
 
 

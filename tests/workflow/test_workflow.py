@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -223,8 +224,10 @@ def test_a_missing_source_ends_in_a_sentence_before_any_training(tmp_path):
     project.configure(tiny=tiny_study(dataset=dataset))
     done = project.snakemake("models")
     assert done.returncode != 0
-    assert "nowhere" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    _, _, summary = done.stdout.partition("Failed jobs:\nsource: ")
+    assert summary.count("nowhere") == 1
+    assert re.search(r"\n  Log: (\S+\.log)\n$", summary)
     assert project.models() == {}
 
 

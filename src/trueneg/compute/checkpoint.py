@@ -43,7 +43,7 @@ class Checkpoint(contextlib.AbstractContextManager):
 
     Args:
         folder: the run's folder, owned by this process.
-        digest: digest of settings, data, seed and training code; a checkpoint with another digest is moved aside.
+        digest: digest of settings, data, seed and training code; a checkpoint with a different digest is moved aside.
         minutes: maximum number of minutes between checkpoints.
         about: information about the run to write to ``progress.json`` along with its progress.
         device: device of the run: ``"cpu"`` or the name of a GPU.
@@ -128,7 +128,7 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._noted = time.monotonic()
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged or has another digest."""
+        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged or its digest differs."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -138,7 +138,7 @@ class Checkpoint(contextlib.AbstractContextManager):
                 raise ValueError("its checksum does not match its content")
             if values["digest"] == self._digest:
                 return tensors, values
-            kind, reason = "outdated", "was made with other settings, data or training code"
+            kind, reason = "outdated", "was made with different settings, data or training code"
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             kind, reason = "damaged", f"is damaged ({error})"
         aside = path.replace(path.with_name(f"checkpoint.{kind}.safetensors"))

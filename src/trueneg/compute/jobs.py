@@ -4,9 +4,10 @@ import contextlib
 import faulthandler
 import logging
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trueneg.compute.memory import is_out_of_memory
@@ -23,6 +24,12 @@ _CAUSES: dict[int, str] = {
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
+
+FAILED_JOB = re.compile(
+    r"^Error in rule (?P<rule>\w+):\n(?: .*\n)*? +jobid: (?P<job>\d+)\n(?: .*\n)*? +log: (?P<log>.+) \(check log", re.M
+)
+ENTRY = re.compile(r"^[\d-]{10} [\d:]{8}  ", re.M)  # where an entry begins in the log of a job
+TRACEBACK, UNEXPECTED = "Traceback (most recent call last)", "the job failed"
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +89,7 @@ def job(log_file: str | Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, UserError) and not is_out_of_memory(error):
-            logger.exception("the job failed")
+            logger.exception(UNEXPECTED)
             raise
         message = error if isinstance(error, UserError) else OUT_OF_MEMORY
         logger.error("%s", message, exc_info=message is OUT_OF_MEMORY)
@@ -90,3 +97,28 @@ def job(log_file: str | Path) -> Iterator[None]:
         sys.exit(1)
     finally:
         faulthandler.disable()
+
+
+def failed_jobs(logs: Iterable[str | Path]) -> str:
+    """Summarise the failed jobs of a workflow, each with its rule, its log file and the error in it.
+
+    Args:
+        logs: Snakemake's own log files. Jobs that succeeded when Snakemake tried them again are left out.
+    """
+    failed: dict[str, str] = {}
+    for path in logs:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        for found in FAILED_JOB.finditer(text):
+            if not re.search(rf"^Finished jobid: {found['job']} ", text[found.end() :], re.M):
+                failed[found["log"]] = f"{found['rule']}: {_last_error(found['log'])}\n  Log: {found['log']}\n"
+    return f"\nFailed jobs:\n{''.join(failed.values())}" if failed else ""
+
+
+def _last_error(path: str) -> str:
+    """Return the last entry of a job's log, or, if an exception was not foreseen, the exception's last line."""
+    if not Path(path).is_file():
+        return "no log; Snakemake's output above may name the reason."
+    entry = ENTRY.split(Path(path).read_text(encoding="utf-8", errors="replace"))[-1].strip()
+    if entry.startswith(UNEXPECTED):
+        return entry.splitlines()[-1].strip()
+    return entry.partition(TRACEBACK)[0].strip()

@@ -82,7 +82,7 @@ class Trainings:
         return self._datasets[wildcards.study, wildcards.dataset, block]
 
     def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
-        """Return the settings of each data set of a study, once per corpus."""
+        """Return the settings of a study's data sets, one entry per data set and corpus."""
         found = {(label, dataset.get("corpus")): dataset for (name, label, _), dataset in self._datasets.items() if name == study}
         return list(found.values())
 

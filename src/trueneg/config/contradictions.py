@@ -246,7 +246,9 @@ def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind
     """Report names under a key that are not among the known ones; None is skipped."""
     for name in names:
         if name is not None and name not in known:
-            yield f"{key} refers to {name!r}; expected one of the {kind}: {', '.join(known) or 'there are none'}"
+            yield f"{key} refers to {name!r}; " + (
+                f"expected one of the {kind}: {', '.join(known)}" if known else f"there are no {kind}"
+            )
 
 
 def _unknown_dataset(key: str, label: str | None, known: Collection[str]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
 def cache_images(
     images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, fit: str = "crop", threads: int = 1
 ) -> np.memmap:
-    """Decode and resize with :func:`decode_square` the images that are not in the cache yet.
+    """Decode and resize the images that are not yet in the cache, with :func:`decode_square`.
 
     Args:
         images: n encoded images.

@@ -71,7 +71,7 @@ def measure_ratings(
         measure: maps an encoded run, its rated pairs and its settings to the tables.
         paths: output parquet files, in the order of the tables.
         ratings: parquet file with the ratings (:func:`trueneg.data.pairs.flickr8k.read_ratings`).
-        names: further columns that label the tables; ``run`` replaces the run's id.
+        names: additional columns that label the tables; ``run`` overrides the run's id.
         settings: the study's evaluation settings.
         block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
 

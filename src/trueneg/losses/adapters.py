@@ -37,7 +37,7 @@ def _check_unit_length(name: str, features: Tensor) -> None:
 class OpenClipLoss(CrossModalLoss):
     """Drop-in replacement for OpenCLIP's ``ClipLoss``; equal to it with ``Uncorrected()``.
 
-    The constructor takes the arguments of :class:`CrossModalLoss`; ``gather_distributed`` is equivalent to setting both
+    The constructor takes the same arguments as :class:`CrossModalLoss`; ``gather_distributed`` is equivalent to setting both
     ``local_loss`` and ``gather_with_grad``.
 
     Example:
@@ -139,7 +139,7 @@ class RankingLoss(CrossModalLoss):
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
         known, other = _vocabulary(model), _vocabulary(guide)
         if not (known is None or other is None or known == other):
-            raise ValueError("The guide's vocabulary differs from the model's; both get the same token ids.")
+            raise ValueError("The guide's vocabulary differs from the model's, but both receive the same token ids.")
         length, longest = (getattr(one, "max_seq_length", None) for one in (guide, model))
         if isinstance(length, int) and isinstance(longest, int) and length < longest:
             found = f"guide.max_seq_length is {length}, less than the model's {longest}, but both get the same tokens"

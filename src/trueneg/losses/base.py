@@ -61,7 +61,7 @@ class Estimator:
         valid=None,
         views=1,
     ) -> Tensor:
-        """Return the log of the true-negative mass, shape (A,); takes the arguments of :meth:`mass` plus ``valid``.
+        """Return the log of the true-negative mass, shape (A,); takes the same arguments as :meth:`mass`, plus ``valid``.
 
         Args:
             valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are ignored. None: all columns.
@@ -124,8 +124,8 @@ class Estimator:
     def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Any) -> Tensor:
         """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true negatives.
 
-        The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the arguments of
-        :meth:`mass`.
+        The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the same arguments
+        as :meth:`mass`.
         """
         return (self.mass(positive, negatives, class_probability, **known).log - math.log(negatives.shape[-1])).exp()
 
@@ -136,7 +136,7 @@ class Selecting(Estimator):
     def marked(
         self, negatives: Tensor, *, same_class=None, similarity=None, positive_similarity=None, count=None, views=1
     ) -> Tensor:
-        """Return (A, N) bool: which negatives to leave out; takes the arguments of :meth:`mass`."""
+        """Return (A, N) bool: which negatives to leave out; takes the same arguments as :meth:`mass`."""
         raise NotImplementedError
 
     def mass(self, positive, negatives, class_probability=None, floor=None, **known) -> NegativeMass:

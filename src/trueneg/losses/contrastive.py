@@ -75,7 +75,7 @@ class ContrastiveLoss(nn.Module):
         positive_similarity=None,
         targets=None,
     ) -> Tensor:
-        """Return the scalar loss; takes the arguments of :meth:`terms`."""
+        """Return the scalar loss; takes the same arguments as :meth:`terms`."""
         known = negative_similarity, positive_similarity, targets
         return self.terms(z1, z2, class_probability, extra_positives, labels, *known).loss
 

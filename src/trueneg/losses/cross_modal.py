@@ -84,7 +84,7 @@ class CrossModalLoss(nn.Module):
         exclude=None,
         targets=None,
     ) -> Tensor:
-        """Return the scalar loss; takes the arguments of :meth:`terms`."""
+        """Return the scalar loss; takes the same arguments as :meth:`terms`."""
         known = {"negative_similarity": negative_similarity, "labels": labels, "same_class": same_class}
         known |= {"positive_similarity": positive_similarity, "exclude": exclude, "targets": targets}
         return self.terms(similarity, logit_scale, class_probability, **known).loss

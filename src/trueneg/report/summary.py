@@ -37,14 +37,14 @@ def summarise_study(
         name: name of the study.
         settings: resolved settings of the study.
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
-            numbers, if the study compares with any; if the study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
+            numbers, if the study is compared with any; if the study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
         outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``candidates``, ``published``
             (parquet), ``comparison`` (JSON: selection, headroom by data set, primary contrast, protocol), ``study`` (YAML, the
             settings).
         protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
 
     Raises:
-        UserError: if the rows lack data that the primary contrast needs, or were made with other settings.
+        UserError: if the rows lack data that the primary contrast needs, or were made with different settings.
     """
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)

@@ -67,7 +67,7 @@ PathText = Annotated[str, AfterValidator(_valid_path)]
 
 
 def technical(default: Any, description: str) -> Any:
-    """Declare a setting that controls only where or how fast a study is computed, not run identity; `...` makes it required."""
+    """Declare a setting that affects only where or how fast a study runs, not the identity of runs; `...` makes it required."""
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 UNLABELLED = {"stl10": 100_000}  # number of unlabelled images; other sources have none
 WITHOUT_TEST_IMAGES = ("digits",)  # sources without official test images; users' own images may have some
-TEST_REQUIRED = ("image_folder",)  # sources whose studies must state the share to hold out if there are no test images
-OWN = ("image_folder", "parquet")  # sources that read the user's own images
+OWN = ("image_folder", "parquet")  # the user's own images: without test images, their studies must state the share to hold out
 IMAGE_SOURCES = tuple(name for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")]))
 
 

@@ -197,7 +197,7 @@ def _is_outdated(block: Block, store: RunStore) -> bool:
     return any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
 
 
-def _read_block(folder: Path, place: str, remedy: str = "Remove it so that Snakemake makes it again.") -> Block:
+def _read_block(folder: Path, place: str, remedy: str = "Delete it so that Snakemake recreates it.") -> Block:
     manifest, rows, curves, runs = (folder / pattern.format(place) for pattern in BLOCK)
     listed = read_json(manifest, MANIFEST, remedy)["runs"]
     block = Block(
@@ -223,7 +223,9 @@ def _foreign_block(folder: Path, rows: str, places: Iterable[str]) -> Block:
         raise UserError(f"{folder / SUMS} does not list {missing[0]}. {AGAIN}")
     block = _read_block(folder, place, AGAIN)
     if (studies := set(block.rows["study"])) != {folder.name}:
-        raise UserError(f"{folder} contains rows of study {', '.join(studies)}; expected a folder of that name.")
+        raise UserError(
+            f"{folder} contains rows of {', '.join(studies)}; expected a folder named after the study whose rows it contains."
+        )
     for record in block.records:
         run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
         if (expected := run_id(run, record.get("data", record["source"]["checksum"]))) != record["id"]:

@@ -17,7 +17,7 @@ from trueneg.specs.settings import Study
 SomeStudy = TypeVar("SomeStudy", bound=Study)
 Schema = Mapping[str, Any]
 
-AGAIN = "Remove it so that Snakemake makes it again."
+AGAIN = "Delete it so that Snakemake recreates it."
 SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text(encoding="utf-8"))
 RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
 LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))
@@ -90,5 +90,5 @@ def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN
         table = pd.read_parquet(path)
     missing = [name for name in columns if name not in table]
     if missing:
-        raise UserError(f"{path}: column {', '.join(missing)} is missing (found {', '.join(map(str, table.columns))}). {remedy}")
+        raise UserError(f"{path}: missing columns: {', '.join(missing)} (found {', '.join(map(str, table.columns))}). {remedy}")
     return table

@@ -92,7 +92,7 @@ def _train_share(read: Callable[[], "Block"], device: torch.device, processes: P
 
 
 class Block:
-    """The runs of a job: one objective on one data set, for one or more seeds; takes the arguments of :func:`train_runs`.
+    """The runs of a job: one objective on one data set, for one or more seeds; takes the same arguments as :func:`train_runs`.
 
     Attributes:
         runs: the runs with their settings.
@@ -118,7 +118,13 @@ class Block:
         torch.set_num_threads(first.settings["training"]["threads"])
         is_first = processes.rank == 0
         if is_first:
-            log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
+            log.info(
+                "%s, %s: %d runs%s",
+                first.dataset,
+                first.objective,
+                len(self.runs),
+                f" on {device}" if device else ", all finished",
+            )
         listed = list(zip(self.runs, self.identifiers, strict=True))
         # With disable=None, tqdm shows the bar only on a terminal.
         title, disable = f"{first.dataset} {first.objective}", None if is_first else True

@@ -16,11 +16,11 @@ from trueneg.models.weights import read_tensors
 
 
 class Rated(NamedTuple):
-    """A guide's similarities, in a form that the losses take.
+    """A guide's similarities, in the form that the losses expect.
 
     Attributes:
         negative_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
-        positive_similarity: see there.
+        positive_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
     """
 
     negative_similarity: Any = None

@@ -10,7 +10,7 @@ from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.subsets import DRAWING
 from trueneg.errors import UserError
-from trueneg.specs.sources import TEST_REQUIRED
+from trueneg.specs.sources import OWN
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[st
         UserError: if a number in `rare_classes` is ambiguous, or the source has no test images and `test` is not set.
     """
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
-    if dataset["source"] in TEST_REQUIRED and dataset["test"] is None and not source.is_test.any():
-        found = f"{dataset['path']} has no test folder, and dataset.test is not set"
+    if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
+        found = f"{dataset['path']} has no test images, and dataset.test is not set"
         raise UserError(f"{found}; set dataset.test to the share of the images to hold out, such as 0.25.")
     return {key: dataset[key] for key in DRAWING}
 

@@ -194,7 +194,7 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
     columns = [name for name in names if name is not None]
     if len(set(columns)) < len(columns):
-        raise UserError(f"reports: the columns of the table are {', '.join(columns)}; expected a different one for each purpose.")
+        raise UserError(f"reports: the columns are {', '.join(columns)}; expected a different column for each purpose.")
     return columns
 
 

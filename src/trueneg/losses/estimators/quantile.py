@@ -1,4 +1,4 @@
-"""Remove the top share of an anchor's negatives."""
+"""Remove the share of an anchor's negatives that are most similar to it."""
 
 import math
 from dataclasses import dataclass

@@ -153,7 +153,7 @@ class LabelGuide(Settings):
 
 
 class WordGuide(Settings):
-    """The words of the sentences: the cosine of tf-idf vectors, with frequencies from the training sentences."""
+    """The cosine between the tf-idf vectors of sentences, with document frequencies from the training sentences."""
 
     name: Literal["words"]
     permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
@@ -283,7 +283,7 @@ class KnownSimilarity(Directed):
     @model_validator(mode="after")
     def _has_the_guide(self):
         if ("guide" in values_of(self.by)) != (self.guide is not None):
-            raise ValueError(f".by is {self.by!r}; set guide if, and only if, it is guide")
+            raise ValueError(f".by is {self.by!r}; set .guide if, and only if, .by is 'guide'")
         return self
 
 

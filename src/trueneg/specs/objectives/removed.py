@@ -26,7 +26,9 @@ class RemovedViews(Guided):
     """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by elimination."""
 
     name: Literal["remove"]
-    threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(0.5, description="θ: more similar images are removed")
+    threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(
+        0.5, description="θ: images more similar than this are removed"
+    )
     top_k: TopK = None
 
 

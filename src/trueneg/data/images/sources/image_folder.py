@@ -144,4 +144,6 @@ def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:
-    raise UserError(f"{error.filename} cannot be read ({error.strerror}); expected a folder that you may read.") from error
+    raise UserError(
+        f"{error.filename} cannot be read ({error.strerror}); expected a folder that you have permission to read."
+    ) from error
