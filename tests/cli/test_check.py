@@ -64,7 +64,7 @@ def test_features_that_are_missing_changed_or_there_are_reported(tmp_path, monke
 
 
 @pytest.mark.parametrize("skipping", [True, False])
-def test_rows_of_an_own_table_that_will_be_skipped_are_counted(tmp_path, monkeypatch, capsys, skipping):
+def test_rows_of_an_own_table_that_cannot_be_used_are_counted_or_refused(tmp_path, monkeypatch, capsys, skipping):
     monkeypatch.chdir(tmp_path)
     write_image_table(tmp_path / "images", tmp_path / "table.csv")
     with (tmp_path / "table.csv").open("a") as table:
@@ -72,10 +72,13 @@ def test_rows_of_an_own_table_that_will_be_skipped_are_counted(tmp_path, monkeyp
     reports = {"source": "image_table", "path": "images", "table": "table.csv", "skip_incomplete": skipping}
     texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"texts": texts}))
-    assert main(["check", "study.yaml"]) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if "skipped" in line]
-    assert len(said) == skipping
-    assert all(fact in line for line in said for fact in ("table.csv", "2 of ", "1 without an image", "1 whose image"))
+    assert main(["check", "study.yaml"]) == (0 if skipping else 1)
+    said = capsys.readouterr()
+    if skipping:
+        (line,) = [line for line in said.out.splitlines() if "skipped" in line]
+        assert all(fact in line for fact in ("table.csv", "2 of ", "1 without an image", "1 whose image"))
+    else:
+        assert all(fact in said.err for fact in ("table.csv", "none.png", "image"))
 
 
 def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp_path, capsys):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import check_table, read_image_table, skipped_rows
+from trueneg.data.pairs.image_table import check_table, read_image_table, check_rows
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
@@ -127,7 +127,7 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
     read_image_table(skipping)
     (logged,) = caplog.messages
     assert all(fact in logged for fact in facts)
-    assert all(fact in skipped_rows(skipping) for fact in facts)
+    assert all(fact in check_rows(skipping) for fact in facts)
     assert prepare(data, skip_incomplete=True).checksum == expected
     assert capsys.readouterr() == ("", "")  # a second copy would be in the log of a cluster's job
     with pytest.raises(UserError, match=r"table\.csv: line 7: image is ''"):
@@ -141,7 +141,7 @@ def test_nothing_is_said_of_rows_that_are_kept_or_files_that_are_missing(data, c
     settings = settings_of(data, skip_incomplete=True)
     read_image_table(settings)
     assert not caplog.messages
-    assert skipped_rows(settings) == skipped_rows(settings | {"table": data / "none.csv"}) == ""
+    assert check_rows(settings) == check_rows(settings | {"table": data / "none.csv"}) == ""
 
 
 def test_columns_may_have_other_names(data):

@@ -81,8 +81,8 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
         lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
         lines += changes if is_made else [f"MISSING {part}" for part in _missing_texts(study)]
-        if reading.settings.get("skip_incomplete"):
-            lines += filter(None, [source_module(reading.settings["source"]).skipped_rows(reading.settings)])
+        if reading.settings["source"] == "image_table":
+            lines += filter(None, [source_module("image_table").check_rows(reading.settings)])
     return lines
 
 

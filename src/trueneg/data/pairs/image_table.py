@@ -78,13 +78,16 @@ def check_table(settings: Mapping[str, Any]) -> None:
         refuse(mistakes)
 
 
-def skipped_rows(settings: Mapping[str, Any]) -> str:
-    """Return a sentence with the number of rows of each kind that ``skip_incomplete`` leaves out; empty if there are none.
+def check_rows(settings: Mapping[str, Any]) -> str:
+    """Check every row; return a sentence with the number of rows that ``skip_incomplete`` leaves out, by kind.
 
     Raises:
-        UserError: if no row can be used.
+        UserError: if rows, or with ``skip_incomplete`` all of them, cannot be used.
     """
-    if not settings.get("skip_incomplete") or missing_files(settings):
+    if missing_files(settings):
+        return ""
+    if not settings.get("skip_incomplete"):
+        read_image_table(settings)
         return ""
     return _complete(_read_table(settings)[1], settings)[1]
 
