@@ -12,7 +12,8 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from tests.docs.pages import ROOT
 
-KEYS = ["dataset", "task", "metric", "labels", "fraction", "group"]
+KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
+NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group": "all"}
 SUFFIX = "_contrasts.csv"
 NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results").glob(f"*{SUFFIX}"))
 
@@ -20,9 +21,9 @@ NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results"
 def committed(name):
     """The values by seed of each measurement and objective, and the comparisons."""
     rows, contrasts = (pd.read_csv(ROOT / f"docs/results/{name}{end}") for end in (".csv", SUFFIX))
-    rows = rows[rows["split"] == "test"].fillna({"group": "all", "fraction": 0.0})
+    rows = rows[rows["split"] == "test"].reindex(columns=[*KEYS, "objective", "seed", "value"]).fillna(NONE)
     values = {key: part.set_index("seed")["value"].sort_index() for key, part in rows.groupby([*KEYS, "objective"])}
-    return values, contrasts.fillna({"group": "all", "fraction": 0.0})
+    return values, contrasts.fillna(NONE)
 
 
 @pytest.mark.parametrize("name", NAMES)
