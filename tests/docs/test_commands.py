@@ -84,7 +84,7 @@ def test_the_program_is_there(arguments):
 @pytest.mark.parametrize("arguments", named("pip"))
 def test_the_extras_to_install_exist(arguments):
     known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    asked = [extra for argument in arguments for extra in re.findall(r"^\.\[(.+)\]$", argument)]
+    asked = [extra for argument in arguments for found in re.findall(r"^\.\[(.+)\]$", argument) for extra in found.split(",")]
     assert set(asked) <= set(known)
 
 
