@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import check_table, read_image_table, check_rows
+from trueneg.data.pairs.image_table import check_rows, check_table, read_image_table
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError

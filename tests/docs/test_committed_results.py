@@ -14,6 +14,7 @@ from tests.docs.pages import ROOT
 
 KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
 NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group": "all"}
+TEXT = dict.fromkeys(["labels", "direction", "group"], object)  # a column without text is read as float
 SUFFIX = "_contrasts.csv"
 NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results").glob(f"*{SUFFIX}"))
 
@@ -21,9 +22,9 @@ NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results"
 def committed(name):
     """The values by seed of each measurement and objective, and the comparisons."""
     rows, contrasts = (pd.read_csv(ROOT / f"docs/results/{name}{end}") for end in (".csv", SUFFIX))
-    rows = rows[rows["split"] == "test"].reindex(columns=[*KEYS, "objective", "seed", "value"]).fillna(NONE)
+    rows = rows[rows["split"] == "test"].reindex(columns=[*KEYS, "objective", "seed", "value"]).astype(TEXT).fillna(NONE)
     values = {key: part.set_index("seed")["value"].sort_index() for key, part in rows.groupby([*KEYS, "objective"])}
-    return values, contrasts.fillna(NONE)
+    return values, contrasts.astype(TEXT).fillna(NONE)
 
 
 @pytest.mark.parametrize("name", NAMES)
