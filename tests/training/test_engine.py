@@ -125,7 +125,7 @@ def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too
     job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
     train_runs(**job.arguments())
-    assert "was made with other settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
+    assert "was made with different settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
     assert job.record["fingerprint"] == "edited"
     first, second = job.record["attempts"]
     assert second["digest"] != first["digest"]
