@@ -19,6 +19,7 @@ from trueneg.config.runs import all_runs
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.report.summary import summarise_study
+from trueneg.store import user_files
 from trueneg.store.exchange import SUMS, export_study, import_study, imported_rows
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
@@ -101,6 +102,27 @@ def test_an_export_contains_numbers_records_and_checksums_but_neither_data_nor_w
         assert run["evaluated"]["settings"]["linear_probe"]["epochs"] == 2
     export_study("tiny", STUDIES, results, tmp_path)
     assert contents(tmp_path / "tiny") == contents(exported)
+
+
+def test_an_export_names_the_data_as_its_configuration_does_and_not_where_a_machine_has_them(project, tmp_path):
+    results = project.path / "results"
+    record = results / "tiny" / RECORDS
+    record.write_text(record.read_text().replace('"path": null', '"path": "/home/me/images"'))
+    (read,) = results.glob("sources/*.files.json")
+    files = json.loads(read.read_text())
+    files["settings"]["path"] = "/home/me/images"
+    files["files"] = {"/home/me/images/train.parquet": {"size": 1, "modified": 1, "checksum": "0"}}
+    read.write_text(json.dumps(files))
+    studies = load_configuration({"tiny": tiny_study(dataset=tiny_study()["dataset"] | {"path": "data/images"})}, "test").studies
+    read.rename(user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).record(results))
+    export_study("tiny", studies, results, tmp_path)
+    content = contents(tmp_path / "tiny")
+    assert not [place for place, found in content.items() if b"/home/me" in found]
+    assert json.loads(content[RECORDS])[0]["settings"]["dataset"]["path"] == "data/images"
+    assert [list(json.loads(found)["files"]) for place, found in content.items() if "user_files" in place] == [
+        ["data/images/train.parquet"]
+    ]
+    import_study(tmp_path / "tiny", tmp_path / "results")  # checksums and ids agree
 
 
 def test_an_import_restores_the_files_with_one_time_and_exports_to_the_same_bytes(results, exported, imported, tmp_path):

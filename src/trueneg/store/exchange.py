@@ -30,7 +30,7 @@ from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store import user_files
 from trueneg.store.identity import run_id, same_evaluation
-from trueneg.store.records import EVALUATED_RUN, EVALUATION, MANIFEST, RUN, read_json, read_rows
+from trueneg.store.records import EVALUATED_RUN, EVALUATION, MANIFEST, RUN, USER_FILES, read_json, read_rows
 from trueneg.store.rows import IDENTITY, load_rows
 from trueneg.store.run_store import RunStore
 
@@ -105,9 +105,11 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     files |= {path.relative_to(source).as_posix(): path for form in FURTHER for path in source.glob(form) if path.is_file()}
     if not files:
         return None
-    read = {f"{READ}/{reading.place}.files.json": reading.record(results) for reading in _readings(name, studies)}
-    files |= {place: path for place, path in read.items() if path.is_file()}
-    _write(files, target)
+    read = [reading for reading in _readings(name, studies) if reading.record(results).is_file()]
+    files |= {f"{READ}/{reading.place}.files.json": reading.record(results) for reading in read}
+    compared = [(read_json(reading.record(results), USER_FILES)["settings"], reading.settings) for reading in read]
+    compared += [(record["settings"]["dataset"], studies[name].dataset.model_dump()) for one in blocks for record in one.records]
+    _write(files, target, _moved(compared))
     size = sum(path.stat().st_size for path in files.values()) / 1e6
     runs = {identifier for block in blocks for identifier in block.checksums}
     return f"{name}: exported {len(runs)} runs in {len(files)} files to {target} ({size:.1f} MB)."
@@ -191,6 +193,12 @@ def _readings(name: str, studies: Mapping[str, Any]) -> Iterator[user_files.Read
             yield user_files.of_images(dataset)
 
 
+def _moved(compared: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, str]:
+    """Map the paths of data in records to those in the configuration, so that an export does not show a machine's folders."""
+    pairs = [(before.get(key), now.get(key)) for before, now in compared for key in ("path", "table", "archive")]
+    return {before: now for before, now in pairs if before and now and before != now}
+
+
 def _is_outdated(block: Block, store: RunStore) -> bool:
     """Return whether a run was trained again after it was evaluated."""
     trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
@@ -255,14 +263,22 @@ def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> boo
     return True
 
 
-def _write(files: Mapping[str, Path], target: Path) -> None:
-    """Copy files and their checksums to a new folder, then replace the target with it."""
+def _write(files: Mapping[str, Path], target: Path, moved: Mapping[str, str]) -> None:
+    """Copy files and their checksums to a new folder, with moved paths in records; then replace the target with it."""
     made = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with writable(target):
             for place, path in files.items():
                 (made / place).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, made / place)
+                if path.suffix == ".json":
+                    text = path.read_text(encoding="utf-8")
+                    for before, now in moved.items():
+                        text = re.sub(
+                            rf'{re.escape(json.dumps(before)[:-1])}(?=["/])', lambda _, now=now: json.dumps(now)[:-1], text
+                        )
+                    (made / place).write_text(text, encoding="utf-8")
+                else:
+                    shutil.copyfile(path, made / place)
             (made / SUMS).write_text("".join(f"{file_checksum(made / place)}  {place}\n" for place in sorted(files)))
             if target.exists():
                 shutil.rmtree(target)
