@@ -92,6 +92,7 @@ for target, wanted in {
 
 
 onstart:
+    record_owner()
     # Snakemake 9.27 starts a timer in each round of scheduling to limit the jobs per second, which is meant for clusters. While jobs
     # wait, every finished job adds one more round per second: after 366 of 1,210 local jobs, Snakemake itself had used 13 minutes of CPU time.
     if workflow.local_exec:
@@ -99,7 +100,8 @@ onstart:
 
 
 onerror:
-    print(failed_jobs(log), end="")  # at the very end, below Snakemake's own account
+    # At the very end, below Snakemake's own account.
+    atexit.register(print, failed_jobs(log), end="", file=sys.stderr)
 
 
 onsuccess:

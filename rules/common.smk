@@ -1,13 +1,16 @@
 # The validated configuration, and functions that the rules share. Nothing here imports torch or looks for devices: the plan is the
 # same on a laptop and on the login node of a cluster.
 
+import atexit
 import os
 import re
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from trueneg.compute.corpora import Corpora
+from trueneg.compute.folder_lock import describe_lock, record_owner
 from trueneg.compute.jobs import SNAKEMAKE, failed_jobs
 from trueneg.compute.readings import Readings
 from trueneg.compute.trainings import Trainings
@@ -52,6 +55,9 @@ config.clear()
 config.update(configuration.resolved())
 
 os.environ[SNAKEMAKE] = str(os.getpid())
+
+if workflow.is_main_process:
+    print(describe_lock(), end="", file=sys.stderr)
 
 STUDIES = configuration.studies
 THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]

@@ -81,6 +81,22 @@ def test_rows_of_an_own_table_that_cannot_be_used_are_counted_or_refused(tmp_pat
         assert all(fact in said.err for fact in ("table.csv", "none.png", "image"))
 
 
+@pytest.mark.parametrize("skipping", [True, False])
+def test_contradictory_rows_of_an_own_table_are_refused_even_if_incomplete_ones_are_skipped(
+    tmp_path, monkeypatch, capsys, skipping
+):
+    monkeypatch.chdir(tmp_path)
+    write_image_table(tmp_path / "images", tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open("a") as table:
+        table.write("0/0.png,Another text.,another patient,0,1\n")
+    reports = {"source": "image_table", "path": "images", "table": "table.csv", "skip_incomplete": skipping}
+    reports |= {"patient_column": "patient"}
+    texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"texts": texts}))
+    assert main(["check", "study.yaml"]) == 1
+    assert "line 82: patient differs" in capsys.readouterr().err
+
+
 def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp_path, capsys):
     study = tiny_study(published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}])
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))

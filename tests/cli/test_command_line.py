@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.config.test_config import REFUSED, changed
 from tests.data.test_parquet import encoded, random_images, write
 from tests.studies import tiny_study
+from trueneg.cli.check import START
 from trueneg.cli.main import main
 from trueneg.cli.why import as_text
 
@@ -88,6 +89,7 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     assert "training 36 of 48 images" in captured.out
     assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
     assert "6 runs to train in 3 jobs: about" in captured.out
+    assert f"starting these and as many evaluation jobs takes about {6 * START:.0f} s" in captured.out
     assert "a measurement of a few updates" in captured.out
 
 
@@ -175,6 +177,12 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     origin, text = why(finished_project, run["id"])
     assert [one["id"] for one in origin["runs"]] == [run["id"]]
     assert origin["differing"]["training.epochs"] == 1
+    origin, _ = why(finished_project, table)
+    assert len(origin["runs"]) == 6
+    lines = table.read_text().splitlines()
+    table = table.with_name("part.csv")
+    table.write_text("\n".join([lines[0], lines[line - 1]]))
+    assert {(run["objective"], run["seed"]) for run in why(finished_project, table)[0]["runs"]} == expected
     assert main(["why", f"{table}:1", "--results", str(results)]) == 1
     assert "there is no such line; expected 2 to" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -84,21 +85,57 @@ def test_the_work_ends_when_the_job_is_killed(start):
     assert f"(process {process.pid}) has ended" in path.read_text()
 
 
-def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
-    def failure(rule, number, log):
-        return f"Error in rule {rule}:\n    message: None\n    jobid: {number}\n    log: {log} (check log file(s) for details)\n"
+TIME = "2026-11-24 12:00:00  "
+CRASH = """Error: the job failed
+    Traceback (most recent call last):
+      File "a.py", line 1, in a
+    KeyError: 'a'
 
-    time = "2026-11-24 12:00:00  "
+    During handling of the above exception, another exception occurred:
+
+    Traceback (most recent call last):
+      File "b.py", line 2, in b
+        b()
+    RuntimeError: the device failed
+    Compile with other options.
+"""
+
+
+def failure(rule, number, *logs):
+    """What Snakemake writes about a failed job."""
+    listed = f"log: {', '.join(map(str, logs))} (check log file(s) for error details)"
+    return f"Error in rule {rule}:\n    message: None\n    jobid: {number}\n    {listed}\n"
+
+
+def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
     refused, crashed, retried, lost = (tmp_path / name for name in ("refused.log", "crashed.log", "retried.log", "lost.log"))
-    refused.write_text(f"{time}epoch 1\n{time}table.csv: 2 problems.\n    line 2\n    line 7\n")
-    crashed.write_text(f"{time}epoch 1\n{time}the job failed\n    Traceback (most recent call last):\n    ValueError: no\n")
-    retried.write_text(f"{time}epoch 1\n")
+    refused.write_text(f"{TIME}epoch 1\n{TIME}Error: table.csv: 2 problems.\n    line 2\n    line 7\n")
+    crashed.write_text(f"{TIME}epoch 1\n{TIME}{CRASH}")
+    retried.write_text(f"{TIME}epoch 1\n")
     logs = [refused, crashed, retried, lost]
     whole = "".join(failure("train", number, log) for number, log in enumerate(logs)) + "Finished jobid: 2 (Rule: train)\n"
     (tmp_path / "snakemake.log").write_text(whole)
     found = failed_jobs([tmp_path / "snakemake.log"])
     assert f"train: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: {refused}\n" in found
-    assert f"train: ValueError: no\n  Log: {crashed}\n" in found
+    assert f"train: RuntimeError: the device failed\n  Log: {crashed}\n" in found
     assert f"Log: {lost}\n" in found
     assert str(retried) not in found
     assert failed_jobs([]) == ""
+
+
+def test_the_summary_has_jobs_of_groups_and_clusters_and_of_studies_with_signs_in_their_names(tmp_path):
+    grouped, submitted, drawn, killed = (tmp_path / name for name in ("grouped.log", "submitted.log", "drawn.log", "killed.log"))
+    for log in (grouped, submitted, drawn):
+        log.write_text(f"{TIME}Error: {log.stem} is wrong.\n")
+    killed.write_text(f"{TIME}epoch 3 of 9\n")
+    failures = [
+        "Error in group splits:\n" + textwrap.indent(failure("subsets", 1, grouped), "    "),
+        failure("train", 2, submitted, tmp_path / "slurm_logs/7.log"),
+        failure("draw_my-study.2", 3, drawn),
+        failure("train", 4, killed),
+    ]
+    (tmp_path / "snakemake.log").write_text("".join(failures))
+    found = failed_jobs([tmp_path / "snakemake.log"])
+    for rule, log in {"subsets": grouped, "train": submitted, "draw_my-study.2": drawn}.items():
+        assert f"{rule}: {log.stem} is wrong.\n  Log: {log}\n" in found
+    assert "train: ended without an error message; the last entry of its log is: epoch 3 of 9\n" in found

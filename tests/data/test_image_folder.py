@@ -225,9 +225,10 @@ def test_a_folder_that_may_not_be_read_is_reported(tmp_path, monkeypatch):
         image_folder._files(tmp_path / "cat")
 
 
-def test_a_study_without_test_images_states_what_it_holds_out(tmp_path):
+@pytest.mark.parametrize("source_name", ["image_folder", "parquet"])
+def test_a_study_without_test_images_states_what_it_holds_out(tmp_path, source_name):
     write_classes(tmp_path / "own", images=8)
-    settings = {"source": "image_folder", "path": "own", "fraction": 1.0, "rare_classes": []}
+    settings = {"source": source_name, "path": "own", "fraction": 1.0, "rare_classes": []}
     settings |= {"images_per_class": None, "validation": 0.2, "test": None}
     source = load(tmp_path / "own")
     with pytest.raises(UserError, match=r"own has no .*set dataset.test"):

@@ -230,6 +230,20 @@ TABLE = Table(
 )
 
 
+def test_the_csv_names_the_lines_as_the_table_shows_them(tmp_path):
+    shown = {("fraction=0.1", "Oracle"): "Oracle (t = 0.2 of 0.1, 0.2)"}
+    for table in (
+        difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
+        side_by_side(
+            VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), Comparison(ROWS, "CL", [], CLEAR, names=shown)
+        ),
+    ):
+        save(table, tmp_path / "shown", "")
+        lines = {name for group in table.groups for name, _ in group.lines}
+        assert set(pd.read_csv(tmp_path / "shown.csv")["shown as"]) == lines
+        assert any(name.startswith("Oracle (t = 0.2 of 0.1, 0.2)") for name in lines)
+
+
 def test_latex_is_escaped():
     text = to_latex(TABLE, "A_caption")
     body = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "50" in line)]

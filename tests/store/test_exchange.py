@@ -104,25 +104,48 @@ def test_an_export_contains_numbers_records_and_checksums_but_neither_data_nor_w
     assert contents(tmp_path / "tiny") == contents(exported)
 
 
-def test_an_export_names_the_data_as_its_configuration_does_and_not_where_a_machine_has_them(project, tmp_path):
+@pytest.fixture
+def elsewhere(project):
+    """The project's results as if its images had been in a folder called `images` on another machine; and its studies."""
     results = project.path / "results"
     record = results / "tiny" / RECORDS
-    record.write_text(record.read_text().replace('"path": null', '"path": "/home/me/images"'))
+    record.write_text(record.read_text().replace('"path": null', '"path": "images"'))
+    dataset = tiny_study()["dataset"] | {"path": "data/own"}
+    studies = load_configuration({"tiny": tiny_study(dataset=dataset)}, "test").studies
     (read,) = results.glob("sources/*.files.json")
-    files = json.loads(read.read_text())
-    files["settings"]["path"] = "/home/me/images"
-    files["files"] = {"/home/me/images/train.parquet": {"size": 1, "modified": 1, "checksum": "0"}}
-    read.write_text(json.dumps(files))
-    studies = load_configuration({"tiny": tiny_study(dataset=tiny_study()["dataset"] | {"path": "data/images"})}, "test").studies
-    read.rename(user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).record(results))
+    content = json.loads(read.read_text())
+    content["settings"]["path"] = "images"
+    content["files"] = {"images/train.parquet": {"size": 1, "modified": 1, "checksum": "0"}}
+    moved = all_runs("tiny", studies["tiny"])[0].settings["dataset"] | {"path": "images"}
+    read.unlink()
+    record = user_files.of_images(moved).record(results)
+    record.write_text(json.dumps(content))
+    return results, studies, record
+
+
+def test_an_export_names_the_data_as_its_configuration_does_and_not_where_a_machine_has_them(elsewhere, tmp_path):
+    results, studies, _ = elsewhere
     export_study("tiny", studies, results, tmp_path)
     content = contents(tmp_path / "tiny")
-    assert not [place for place, found in content.items() if b"/home/me" in found]
-    assert json.loads(content[RECORDS])[0]["settings"]["dataset"]["path"] == "data/images"
-    assert [list(json.loads(found)["files"]) for place, found in content.items() if "user_files" in place] == [
-        ["data/images/train.parquet"]
-    ]
+    for run in json.loads(content[RECORDS]):
+        assert run["settings"]["dataset"]["path"] == "data/own"
+        assert run["images"] > 0  # a key that is called like the folder
+    ((place, found),) = ((place, json.loads(found)) for place, found in content.items() if "user_files" in place)
+    assert found["settings"]["path"] == "data/own"
+    assert found["settings"].keys() == {"source", "path", "resolution", "download"}
+    assert list(found["files"]) == ["data/own/train.parquet"]
+    reading = user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"])
+    assert place == f"user_files/{reading.place}.files.json"
     import_study(tmp_path / "tiny", tmp_path / "results")  # checksums and ids agree
+
+
+def test_a_record_with_digests_of_images_in_another_place_is_not_exported(elsewhere, tmp_path):
+    results, studies, record = elsewhere
+    content = json.loads(record.read_text())
+    content["images"]["stamp"] = "0123456789abcdef"
+    record.write_text(json.dumps(content))
+    export_study("tiny", studies, results, tmp_path)
+    assert not [place for place in contents(tmp_path / "tiny") if "user_files" in place]
 
 
 def test_an_import_restores_the_files_with_one_time_and_exports_to_the_same_bytes(results, exported, imported, tmp_path):

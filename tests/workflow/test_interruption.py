@@ -14,6 +14,7 @@ import pytest
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
 from tests.training.interrupted import EVERY_UPDATE, Job
+from trueneg.compute.folder_lock import OWNER
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 
@@ -94,14 +95,17 @@ def test_a_second_workflow_in_the_same_folder_stops_and_says_why(tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(tiny=studied(epochs=200))
     first = start(project, "models")
-    assert within(120, lambda: list(project.path.glob(".snakemake/locks/*")))
+    assert within(120, lambda: (project.path / OWNER).is_file())
     second = project.snakemake("models")
     assert second.returncode
     assert "Directory cannot be locked. Please make sure that no other Snakemake process" in second.stdout + second.stderr
+    assert f"process {first.pid} on" in second.stderr
+    assert "Do not unlock" in second.stderr
     assert "Traceback" not in second.stdout + second.stderr
     assert first.poll() is None
     first.kill()
     first.wait()
+    assert "was killed and left a lock" in project.snakemake("models").stderr
     project.run("models", "--unlock")
 
 

@@ -70,7 +70,9 @@ def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tun
 def test_tables_and_figure_show_the_choice_and_every_candidate(tuned):
     results, winners = tuned.path / "results/tuned", winners_of(tuned)
     table = (results / "tables/accuracy.md").read_text()
-    assert f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)" in table
+    shown = f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)"
+    assert shown in table
+    assert shown in set(pd.read_csv(results / "tables/accuracy.csv")["shown as"])
     assert f"t = {winners['HCL']['variant']['temperature']}, as HCL" in table
     candidates = pd.read_csv(results / "tables/candidates.csv")
     assert len(candidates) == PILOTS

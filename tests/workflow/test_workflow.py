@@ -225,7 +225,7 @@ def test_a_missing_source_ends_in_a_sentence_before_any_training(tmp_path):
     done = project.snakemake("models")
     assert done.returncode != 0
     assert "Traceback" not in done.stdout + done.stderr
-    _, _, summary = done.stdout.partition("Failed jobs:\nsource: ")
+    _, _, summary = done.stderr.partition("Failed jobs:\nsource: ")
     assert summary.count("nowhere") == 1
     assert re.search(r"\n  Log: (\S+\.log)\n$", summary)
     assert project.models() == {}

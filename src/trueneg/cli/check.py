@@ -34,6 +34,7 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 
 MEASURED_UPDATES = 3
 SLOW_UPDATE = 5.0  # seconds; slower updates (a GPU study on a CPU) are measured only once, including warm-up
+START = 4.0  # seconds to start a job, most of them for imports; measured on two cores
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 PUBLISHED = Path("config/published.csv")
 DONE = (*RunStore.TRAINED, "stale")
@@ -313,7 +314,8 @@ def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> st
     if unknown:
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
     found = f"{counted(len(missing), 'run')} to train in {counted(jobs, 'job')}: {', and '.join(parts) or 'seconds'}."
-    return f"{found} Not included: evaluation, and starting each job (a few seconds)." if parts else found
+    started = f"starting these and as many evaluation jobs takes about {_duration(2 * jobs * START)}"
+    return f"{found} In addition, {started}; evaluation itself is not estimated." if parts else found
 
 
 def training_operations(run: Run) -> float:

@@ -115,7 +115,7 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
 
 
 def _candidates(path: Path, comparison: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the candidates from which the objectives of the runs, or those that they follow, were selected."""
+    """Return the candidates for the runs' objectives and for the objectives that those follow."""
     follows = {(one["dataset"], one["objective"]): one.get("follows") for one in comparison["selection"]}
     named, ids = {(run["dataset"], run["objective"]) for run in runs}, {run["id"] for run in runs}
     named |= {(dataset, follows[dataset, objective]) for dataset, objective in named & follows.keys()}
@@ -135,12 +135,13 @@ def _named(path: Path, line: int | None) -> set[str]:
     if path.suffix == ".json":
         content = records.read_json(path)
         return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
-    if line is None:
+    if path.suffix != ".csv":
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if not 2 <= line <= len(table) + 1:
+    if line is not None and not 2 <= line <= len(table) + 1:
         raise UserError(f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1}, below the header.")
-    return {run for column in ("runs", "baseline runs") for run in table.iloc[line - 2].get(column, "").split()}
+    lines = table if line is None else table.iloc[[line - 2]]
+    return {run for column in ("runs", "baseline runs") for text in lines.get(column, ()) for run in text.split()}
 
 
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:

@@ -25,10 +25,11 @@ _CAUSES: dict[int, str] = {
 }
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
 
-FAILED_JOB = re.compile(
-    r"^Error in rule (?P<rule>\w+):\n(?: .*\n)*? +jobid: (?P<job>\d+)\n(?: .*\n)*? +log: (?P<log>.+) \(check log", re.M
+FAILED_JOB = re.compile(  # indented if the job belongs to a group; on a cluster, the scheduler's log follows that of the job
+    r"^ *Error in rule (?P<rule>[^:\n]+):\n(?: .*\n)*? +jobid: (?P<job>\d+)\n(?: .*\n)*? +log: (?P<logs>.+) \(check log", re.M
 )
 ENTRY = re.compile(r"^[\d-]{10} [\d:]{8}  ", re.M)  # where an entry begins in the log of a job
+ERROR = "Error: "  # how the entry with the error begins
 TRACEBACK, UNEXPECTED = "Traceback (most recent call last)", "the job failed"
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ def _supervise(log_file: str | Path) -> None:
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
         message = f"This job was killed by {name}. {_CAUSES.get(-code, '')}".strip()
-        log.error(message)
+        log.error(f"{ERROR}{message}")
         print(f"\n{message} Log: {log_file}\n", file=sys.stderr, flush=True)
         code = 128 - code
     os._exit(code)  # the child has already run the atexit handlers
@@ -89,10 +90,10 @@ def job(log_file: str | Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, UserError) and not is_out_of_memory(error):
-            logger.exception(UNEXPECTED)
+            logger.exception(f"{ERROR}{UNEXPECTED}")
             raise
         message = error if isinstance(error, UserError) else OUT_OF_MEMORY
-        logger.error("%s", message, exc_info=message is OUT_OF_MEMORY)
+        logger.error(f"{ERROR}%s", message, exc_info=message is OUT_OF_MEMORY)
         print(f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n", file=sys.stderr)
         sys.exit(1)
     finally:
@@ -110,15 +111,21 @@ def failed_jobs(logs: Iterable[str | Path]) -> str:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
         for found in FAILED_JOB.finditer(text):
             if not re.search(rf"^Finished jobid: {found['job']} ", text[found.end() :], re.M):
-                failed[found["log"]] = f"{found['rule']}: {_last_error(found['log'])}\n  Log: {found['log']}\n"
+                job_log, *_ = found["logs"].split(", ")
+                failed[job_log] = f"{found['rule']}: {_last_error(job_log)}\n  Log: {job_log}\n"
     return f"\nFailed jobs:\n{''.join(failed.values())}" if failed else ""
 
 
 def _last_error(path: str) -> str:
-    """Return the last entry of a job's log, or, if an exception was not foreseen, the exception's last line."""
+    """Return the error at the end of a job's log; of an unforeseen exception, its type and the first line of its message."""
     if not Path(path).is_file():
         return "no log; Snakemake's output above may name the reason."
     entry = ENTRY.split(Path(path).read_text(encoding="utf-8", errors="replace"))[-1].strip()
-    if entry.startswith(UNEXPECTED):
-        return entry.splitlines()[-1].strip()
-    return entry.partition(TRACEBACK)[0].strip()
+    if not entry.startswith(ERROR):
+        return f"ended without an error message; the last entry of its log is: {entry}"
+    said, _, traceback = entry.removeprefix(ERROR).partition(TRACEBACK)
+    if said.strip() != UNEXPECTED:
+        return said.strip()
+    # In a log, continuation lines are indented by four spaces; those of a stack frame by two more.
+    *_, last = traceback.split(TRACEBACK)
+    return next(line for line in last.splitlines()[1:] if not line.startswith(" " * 6)).strip()

@@ -117,7 +117,7 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
 
 
 def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection[str]) -> Iterator[str]:
-    """Report an objective that cannot take over the values of the tuned objective that it follows."""
+    """Report an objective that cannot adopt the values of the tuned objective that it follows."""
     key = f"tuning.follow.{follower}"
     unknown = [*_unknown("tuning.follow", [follower], study.objectives), *_unknown(key, [family], tuned, "tuned objectives")]
     if unknown:

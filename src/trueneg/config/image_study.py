@@ -65,7 +65,7 @@ class DatasetSettings(Settings):
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
     test: OpenFraction | None = Field(
         None,
-        description="fraction held out if there is no official test split; your own images need a number; none for digits: 0.25",
+        description="fraction held out if there are no official test images: required for own images; none for digits: 0.25",
     )
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")

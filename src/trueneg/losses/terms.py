@@ -179,12 +179,12 @@ def contrastive_terms(
 
 
 def checked_known(name: str, given: Tensor | None, own: Tensor | None = None) -> None:
-    """Check that a known similarity is given and, on a CPU, that it is not NaN wherever it is used.
+    """Check that a known similarity is given and, on a CPU, that it has no NaN where it is used.
 
     Args:
         name: its name, for messages.
         given: the similarity: (A,), (A, G + H) or (A, K).
-        own: (A, V) indices among the K columns of the V views of each anchor's own sample, which are not used.
+        own: (A, V) column indices of the V views of each anchor's own sample, where NaN is allowed.
 
     Raises:
         ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.

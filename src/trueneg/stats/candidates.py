@@ -24,7 +24,7 @@ def describe_candidates(
         selection: result of :func:`trueneg.stats.comparison.select` for the same arguments.
 
     Returns:
-        One row per data set, objective with several candidates, and candidate in the given order, with the columns
+        One row per candidate of each data set and objective with several, in the given order, with the columns
         :data:`CANDIDATE`; ``tied`` marks other candidates with the same mean as the chosen one.
     """
     validation, found = measured.rows_of(rows[rows["split"] == "validation"]), []

@@ -6,7 +6,9 @@ contains the records of the data that were read; ``sha256sums.txt`` lists the ch
 """
 
 import filecmp
+import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -30,6 +32,7 @@ from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store import user_files
 from trueneg.store.identity import run_id, same_evaluation
+from trueneg.store.records import AGAIN as RECREATE
 from trueneg.store.records import EVALUATED_RUN, EVALUATION, MANIFEST, RUN, USER_FILES, read_json, read_rows
 from trueneg.store.rows import IDENTITY, load_rows
 from trueneg.store.run_store import RunStore
@@ -76,7 +79,8 @@ class Block(NamedTuple):
 def export_study(name: str, studies: Mapping[str, Study], results: Path, folder: Path) -> str | None:
     """Write the finished, evaluated runs of a study to a subfolder, which replaces an earlier export.
 
-    The same results give the same bytes.
+    The same results give the same bytes. The folder, table or archive of a data set is written as the configuration names it,
+    not as a path of this machine; other paths in settings are kept.
 
     Args:
         name: name of the study.
@@ -99,20 +103,23 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     places = [path.relative_to(source / "rows").with_suffix("").as_posix() for path in sorted(source.glob("rows/*/*/*.parquet"))]
     complete = [place for place in places if all((source / pattern.format(place)).is_file() for pattern in BLOCK)]
     blocks = [block for place in complete if not _is_outdated(block := _read_block(source, place), store)]
-    files = {place: source / place for block in blocks for place in block.files}
+    files: dict[str, Path] = {place: source / place for block in blocks for place in block.files}
     subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (block.place.split("/") for block in blocks)}
     files |= {place: source / place for place in subsets if (source / place).is_file()}
     files |= {path.relative_to(source).as_posix(): path for form in FURTHER for path in source.glob(form) if path.is_file()}
     if not files:
         return None
-    read = [reading for reading in _readings(name, studies) if reading.record(results).is_file()]
-    files |= {f"{READ}/{reading.place}.files.json": reading.record(results) for reading in read}
-    compared = [(read_json(reading.record(results), USER_FILES)["settings"], reading.settings) for reading in read]
-    compared += [(record["settings"]["dataset"], studies[name].dataset.model_dump()) for one in blocks for record in one.records]
-    _write(files, target, _moved(compared))
-    size = sum(path.stat().st_size for path in files.values()) / 1e6
+    study: Any = studies[name]
+    texts = {block.files[-1]: _placed_runs(block.records, study.dataset.model_dump()) for block in blocks}
+    for recorded, reading in _readings(name, studies, [record for block in blocks for record in block.records]):
+        path, place = recorded.record(results), f"{READ}/{reading.place}.files.json"
+        record = user_files.moved(read_json(path, USER_FILES), reading.settings) if path.is_file() else None
+        if record is not None:
+            texts.setdefault(place, json.dumps(record, indent=1) + "\n")
+    _write(files, texts, target)
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file()) / 1e6
     runs = {identifier for block in blocks for identifier in block.checksums}
-    return f"{name}: exported {len(runs)} runs in {len(files)} files to {target} ({size:.1f} MB)."
+    return f"{name}: exported {len(runs)} runs in {len({*files, *texts})} files to {target} ({size:.1f} MB)."
 
 
 def import_study(folder: Path, results: Path) -> str:
@@ -181,22 +188,35 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
 
 
-def _readings(name: str, studies: Mapping[str, Any]) -> Iterator[user_files.Reading]:
-    """Yield the inputs of a study that trains; none for other studies."""
+def _readings(
+    name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[user_files.Reading, user_files.Reading]]:
+    """Yield the inputs of a study that trains, as they may have been recorded and as the configuration names them.
+
+    Args:
+        name: name of the study.
+        studies: all studies of its configuration.
+        records: records of its runs; they name the data by the paths at the time.
+    """
     study = studies[name]
+    kinds = [user_files.of_images]
+    if isinstance(study, ImageTextStudy):
+        kinds = [functools.partial(kind, studies=studies) for kind in (user_files.of_pairs, user_files.of_joined_reports)]
+    found = [{key: record["settings"]["dataset"].get(key) for key in user_files.PLACES} for record in records]
+    paths = {json.dumps(one): one for one in found}.values()
     runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
-        if isinstance(study, ImageTextStudy):
-            yield user_files.of_pairs(dataset, studies)
-            yield user_files.of_joined_reports(dataset, studies)
-        else:
-            yield user_files.of_images(dataset)
+        for kind, recorded in itertools.product(kinds, [{}, *paths]):
+            yield kind({key: recorded.get(key, value) for key, value in dataset.items()}), kind(dataset)
 
 
-def _moved(compared: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, str]:
-    """Map the paths of data in records to those in the configuration, so that an export does not show a machine's folders."""
-    pairs = [(before.get(key), now.get(key)) for before, now in compared for key in ("path", "table", "archive")]
-    return {before: now for before, now in pairs if before and now and before != now}
+def _placed_runs(records: Iterable[dict[str, Any]], dataset: Mapping[str, Any]) -> str:
+    """Return the records of runs as JSON, with the data where the configuration has them."""
+    placed = []
+    for record in records:
+        settings = record["settings"] | {"dataset": user_files.placed(record["settings"]["dataset"], dataset)}
+        placed.append(record | {"settings": settings})
+    return json.dumps(placed, indent=2) + "\n"
 
 
 def _is_outdated(block: Block, store: RunStore) -> bool:
@@ -205,7 +225,7 @@ def _is_outdated(block: Block, store: RunStore) -> bool:
     return any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
 
 
-def _read_block(folder: Path, place: str, remedy: str = "Delete it so that Snakemake recreates it.") -> Block:
+def _read_block(folder: Path, place: str, remedy: str = RECREATE) -> Block:
     manifest, rows, curves, runs = (folder / pattern.format(place) for pattern in BLOCK)
     listed = read_json(manifest, MANIFEST, remedy)["runs"]
     block = Block(
@@ -263,23 +283,18 @@ def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> boo
     return True
 
 
-def _write(files: Mapping[str, Path], target: Path, moved: Mapping[str, str]) -> None:
-    """Copy files and their checksums to a new folder, with moved paths in records; then replace the target with it."""
+def _write(files: Mapping[str, Path], texts: Mapping[str, str], target: Path) -> None:
+    """Copy files and write texts and all their checksums to a new folder, then replace the target with it."""
     made = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with writable(target):
             for place, path in files.items():
                 (made / place).parent.mkdir(parents=True, exist_ok=True)
-                if path.suffix == ".json":
-                    text = path.read_text(encoding="utf-8")
-                    for before, now in moved.items():
-                        text = re.sub(
-                            rf'{re.escape(json.dumps(before)[:-1])}(?=["/])', lambda _, now=now: json.dumps(now)[:-1], text
-                        )
-                    (made / place).write_text(text, encoding="utf-8")
-                else:
-                    shutil.copyfile(path, made / place)
-            (made / SUMS).write_text("".join(f"{file_checksum(made / place)}  {place}\n" for place in sorted(files)))
+                shutil.copyfile(path, made / place)
+            for place, text in texts.items():
+                write_text(made / place, text)
+            sums = (f"{file_checksum(made / place)}  {place}\n" for place in sorted({*files, *texts}))
+            (made / SUMS).write_text("".join(sums))
             if target.exists():
                 shutil.rmtree(target)
             made.rename(target)

@@ -43,6 +43,8 @@ HASHED_BYTES = 16e9
 SHOWN = 3  # maximum number of changed files to list
 UNREADABLE = ""  # placeholder for the checksum of an unreadable file
 
+PLACES = ("path", "table", "archive")  # settings that tell where a data set is
+
 Status = tuple[int, int]  # size and modification time (ns) of a file
 
 
@@ -184,6 +186,29 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # keep restricted data private to their owner
+
+
+def placed(settings: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a data set with the places that a configuration has for it."""
+    return {key: (configured.get(key) or value) if key in PLACES else value for key, value in settings.items()}
+
+
+def moved(record: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the record of a reading as if the data had been in the places in `settings`.
+
+    Returns:
+        The record; None if it has digests of image files, which include their paths, and the places differ.
+    """
+    before, now = record["settings"], placed(record["settings"], settings)
+    folders = {Path(before[key]).expanduser(): now[key] for key in PLACES if before.get(key) != now.get(key)}
+    if folders and record["images"]["stamp"] != _digest({}):
+        return None
+    files = {}
+    for file, found in record["files"].items():
+        within = [folder for folder in folders if Path(file).is_relative_to(folder)]
+        folder = max(within, key=lambda one: len(one.parts), default=None)  # the innermost, if one contains another
+        files[file if folder is None else str(Path(folders[folder]) / Path(file).relative_to(folder))] = found
+    return {**record, "settings": now, "files": files}
 
 
 class DataChanges:

@@ -95,6 +95,6 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
     """
     table, restricted = privacy.read_table(sentences)
     found, probabilities = assign_classes(table, image_codes(archive))
-    log.info("%s of %s sentences have a class; %d classes occur", f"{len(found):,}", f"{len(table):,}", found["class"].nunique())
+    log.info("%s of %s sentences have a class (%d distinct)", f"{len(found):,}", f"{len(table):,}", found["class"].nunique())
     privacy.write_table(found, assigned, restricted)
     privacy.write_table(probabilities, classes, restricted)

@@ -126,7 +126,7 @@ def score(
 def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterator[Tensor]:
     """Yield the log-probabilities of each batch; on a CPU with several threads, each thread computes whole batches.
 
-    Threads that share an operation synchronise after each one, which is slow for the small operations of a masked copy.
+    Threads that share operations synchronise after each one, which is slow for the small operations of a masked copy.
     """
     threads = torch.get_num_threads()
     if threads == 1 or not scorer.concurrent:

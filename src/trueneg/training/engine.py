@@ -181,8 +181,8 @@ class Block:
         if not all(value.isfinite().all() for value in weights.values()):
             rate = run.settings["training"]["learning_rate"]
             raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates the weights "
-                f"contain NaN or inf, so the run is not finished; lower training.learning_rate, which is {rate:g}."
+                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
+                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
             )
         write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
         with atomic_write(folder / RunStore.MODEL) as path:

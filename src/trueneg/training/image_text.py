@@ -205,7 +205,7 @@ class ImageText(Training):
         return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
 
     def _above_thresholds(self, scores: Tensor, pairs: Pairs) -> Rated:
-        """Rate the pairs by their own similarities; the image's threshold in each direction is the positive similarity."""
+        """Rate pairs by their own similarities, with each image's threshold per direction as ``positive_similarity``."""
         thresholds = [
             self._thresholds_of(pairs.images + number * len(self.data.images), scores if direction == "text" else scores.mT)
             for number, direction in enumerate(self.directions)

@@ -84,12 +84,7 @@ def check_rows(settings: Mapping[str, Any]) -> str:
     Raises:
         UserError: if rows, or with ``skip_incomplete`` all of them, cannot be used.
     """
-    if missing_files(settings):
-        return ""
-    if not settings.get("skip_incomplete"):
-        read_image_table(settings)
-        return ""
-    return _complete(_read_table(settings)[1], settings)[1]
+    return "" if missing_files(settings) else _checked(settings)[1]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -119,15 +114,21 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
             invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
+    tables, skipped = _checked(settings)
+    if skipped:
+        log.warning(skipped)
+    return tables
+
+
+def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
+    """Return the tables of :func:`read_image_table`, and a sentence about the rows left out (empty if none)."""
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     labels = list(settings.get("label_columns", ()))
-    raw, table = _read_table(settings)
+    (raw, table), skipped = _read_table(settings), ""
     if settings.get("skip_incomplete"):
         table, skipped = _complete(table, settings)
         raw = raw.loc[table.index]
-        if skipped:
-            log.warning(skipped)
     filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
@@ -153,7 +154,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         )
     refuse_by_kind(_located(file, mistakes))
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
-    return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
+    return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), skipped
 
 
 def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:

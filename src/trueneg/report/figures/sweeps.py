@@ -154,7 +154,7 @@ def _references(study: Any) -> list[str]:
 def _draw_across(
     plot: Axes, lines: pd.DataFrame, styles: Mapping[str, LineStyle], factor: float, start: float, end: float
 ) -> None:
-    """Draw each objective's value as a horizontal line along a curve, with its interval as a band."""
+    """Draw each value as a horizontal line over the curve's range, with its interval as a band."""
     beyond = end + 0.05 * (end - start)  # keeps the marker clear of the curve
     for name, row in lines.iterrows():
         style = styles[str(name)]

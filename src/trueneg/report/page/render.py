@@ -96,7 +96,7 @@ def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]
 
 
 def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Return an image and its size, shrunk to fit `within` if given; with few colours, a third of its SVG's size."""
+    """Encode an image, shrunk to fit `within` if given; with few colours, it takes a third of the SVG's bytes."""
     with Image.open(png) as image:
         shown = image.convert("RGB")
     if within is not None:

@@ -106,7 +106,7 @@ def compare(
     margins: Mapping[Measurement, float] | None = None,
     named: Named | None = None,
 ) -> pd.DataFrame:
-    """Compute means, and the differences from the baseline beside them.
+    """Compute means and their differences from the baseline.
 
     Args:
         rows, baseline, measured, margins, named: as for :func:`comparisons`.
@@ -171,7 +171,7 @@ def side_by_side(
         sentences.append(f"Not usable in practice, because they use the labels: {', '.join(comparison.oracles)}.")
     sentences += comparison.notes
     sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(comparison.headroom) if row["dataset"] in remarks]
-    return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
+    return Table(with_names(values, comparison.names), [*names, *beside], grouped(lines), sentences, corner="objective")
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -261,7 +261,7 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
         "Exploratory: outside the primary measurement, or not named by the study. Interval only: named without a test.",
         *notes,
     ]
-    return Table(compared, [("", head) for head in heads], grouped(lines), sentences, corner="comparison")
+    return Table(with_names(compared, names), [("", head) for head in heads], grouped(lines), sentences, corner="comparison")
 
 
 def outcome_text(row: Any) -> str:
@@ -274,6 +274,15 @@ def contrast_name(row: Any, names: Names = UNNAMED) -> str:
     if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
         return row["contrast"]
     return f"{names.get((row['dataset'], row['objective']), row['objective'])} − {row['baseline']}"
+
+
+def with_names(values: pd.DataFrame, names: Names) -> pd.DataFrame:
+    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name, with its selected values."""
+    if "contrast" in values:
+        shown = [contrast_name(row, names) for row in records(values)]
+    else:
+        shown = [names.get((row["dataset"], row["objective"]), row["objective"]) for row in records(values)]
+    return values.assign(**{"shown as": shown})
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:

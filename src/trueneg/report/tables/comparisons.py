@@ -34,6 +34,7 @@ from trueneg.report.tables.building import (
     records,
     runs_of_difference,
     side_by_side,
+    with_names,
 )
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
@@ -55,16 +56,16 @@ HEADINGS = {
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": (
         "Every task, with paired differences",
-        "As in Sample-Specific Debiasing's Table 1, with further tasks and columns.",
+        "The layout is that of Sample-Specific Debiasing's Table 1, with further tasks and columns.",
     ),
-    "zero_shot": ("Zero-shot classification by class", "AUC of prompt scores, as in Sample-Specific Debiasing's Table 3."),
+    "zero_shot": ("Zero-shot classification by class", "AUC of prompt scores, laid out as Sample-Specific Debiasing's Table 3."),
     "retrieval": (
         "Retrieval, both directions",
-        "As in Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better.",
+        "The layout is that of Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better.",
     ),
-    "precision": ("Precision of retrieval by label", "As in ReCo's Table 1."),
-    "grounding": ("Grounding by finding", "CNR and mIoU of heatmaps, as in Sample-Specific Debiasing's Table 4."),
-    "linear_evaluation": ("Classifiers by label fraction", "The mean over classes, and each class, as in ReCo's Table 2."),
+    "precision": ("Precision of retrieval by label", "The layout is that of ReCo's Table 1."),
+    "grounding": ("Grounding by finding", "CNR and mIoU of heatmaps, laid out as Sample-Specific Debiasing's Table 4."),
+    "linear_evaluation": ("Classifiers by label fraction", "The mean over classes, and each class, laid out as ReCo's Table 2."),
 }
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
 RECO_TABLE_1 = (
@@ -190,7 +191,7 @@ def contrasts(gathered: Gathered) -> Table:
         *margin_note(values),
         *comparison.notes,
     ]
-    return Table(values, columns, grouped(lines), sentences, corner="contrast")
+    return Table(with_names(values, comparison.names), columns, grouped(lines), sentences, corner="contrast")
 
 
 def last_share(curves: pd.DataFrame, column: str) -> Cells:

@@ -113,7 +113,7 @@ class Softmax(Settings):
 
 
 class Components(Settings):
-    """Half uniform over connected components of the graph of nearest neighbours in the other view; after WCL, with one head."""
+    """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL with one head."""
 
     name: Literal["wcl_one_head"]
 
