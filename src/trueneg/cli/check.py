@@ -34,7 +34,7 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 
 MEASURED_UPDATES = 3
 SLOW_UPDATE = 5.0  # seconds; slower updates (a GPU study on a CPU) are measured only once, including warm-up
-START = 4.0  # seconds to start a job, most of them for imports; measured on two cores
+START = 5.0  # seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 PUBLISHED = Path("config/published.csv")
 DONE = (*RunStore.TRAINED, "stale")

@@ -57,7 +57,7 @@ class ImageFiles:
             try:
                 found.append(_stamp(path))
             except PermissionError:
-                missing.append(f"{path} cannot be accessed; expected an image in a folder that you have permission to read.")
+                missing.append(f"{path} cannot be accessed; expected an image in a folder that you may read.")
             except OSError:
                 missing.append(f"{path} is missing; expected an image. {self.remedy}")
         refuse(missing)
