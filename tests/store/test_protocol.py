@@ -63,7 +63,7 @@ def untracked(checkout):
 @pytest.mark.parametrize("change", [edited, staged, untracked])
 def test_a_file_that_is_not_as_committed_is_refused(checkout, change):
     change(checkout)
-    with pytest.raises(UserError, match=r"study\.protocol is docs/protocol\.md.*expected a file committed in git"):
+    with pytest.raises(UserError, match=r"study\.protocol is docs/protocol\.md.*expected a file committed to git"):
         committed_protocol("study", "docs/protocol.md")
 
 
@@ -71,14 +71,14 @@ def test_a_file_that_is_not_as_committed_is_refused(checkout, change):
 def test_a_file_that_was_never_committed_is_refused(checkout, name, ignore):
     (checkout / ".gitignore").write_text(ignore)
     (checkout / "new.md").write_text("DCL - CL\n")
-    with pytest.raises(UserError, match=rf"study\.protocol is {name}.*expected a file committed in git"):
+    with pytest.raises(UserError, match=rf"study\.protocol is {name}.*expected a file committed to git"):
         committed_protocol("study", name)
 
 
 def test_a_file_outside_a_checkout_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / "protocol.md").write_text("DCL - CL\n")
-    with pytest.raises(UserError, match=r"protocol\.md.*not a git repository.*expected a file committed in git"):
+    with pytest.raises(UserError, match=r"protocol\.md.*not a git repository.*expected a file committed to git"):
         committed_protocol("study", str(tmp_path / "protocol.md"))
 
 

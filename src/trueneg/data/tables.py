@@ -79,7 +79,7 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
         header: number of header lines.
 
     Raises:
-        UserError: if the file cannot be read as text, or if lines do not match; names these lines.
+        UserError: if the file is not text, or if lines do not match (the error lists them).
     """
     with readable(path, "text", origin):
         lines = path.read_text(encoding="utf-8").split("\n")

@@ -72,7 +72,7 @@ def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]
     """Load the image encoder, a ResNet-50 or ResNet-18, and its projection, in evaluation mode.
 
     Raises:
-        UserError: if the file cannot be read, or tensors are missing, unexpected or have the wrong shape.
+        UserError: if the file cannot be read, or tensors are missing, unexpected or of the wrong shape.
     """
     state = {name: value for name, value in read_tensors(path).items() if not name.startswith("encoder.encoder.fc.")}
     images, projection = image_model(state, "encoder.encoder.", "projector.model.")
@@ -85,7 +85,7 @@ def load_text_projection(path: str | Path, hidden: int) -> TextProjection:
     """Load the text projection for vectors of size `hidden`; other tensors in the file are ignored.
 
     Raises:
-        UserError: if the file cannot be read, or the projection's tensors are missing, unexpected or have the wrong shape.
+        UserError: if the file cannot be read, or the projection's tensors are missing, unexpected or of the wrong shape.
     """
     prefix = "cls_projection_head."
     state = {name: value for name, value in read_tensors(path).items() if name.startswith(prefix)}

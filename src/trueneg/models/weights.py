@@ -95,7 +95,7 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
         expected: description of the expected file, for messages.
 
     Raises:
-        UserError: naming tensors that are missing, unexpected or have the wrong shape.
+        UserError: naming tensors that are missing, unexpected or of the wrong shape.
     """
     own = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
     shared = [name for name in own if name in state]

@@ -148,7 +148,7 @@ class Gathered:
 
     @property
     def selection_notes(self) -> list[str]:
-        """Notes on the values in :attr:`names`: how they were selected, those of the baseline, ties, and edges of the grids."""
+        """Notes on the values in :attr:`names`: selection rule, the baseline's values, ties, and values at grid edges."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         if not swept:
             return []

@@ -1,4 +1,4 @@
-"""The protocol of a study: a file, committed in git before the runs, that names its comparisons."""
+"""The protocol of a study: a file, committed to git before the runs, that names its comparisons."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 
-EXPECTED = "expected a file committed in git"
+EXPECTED = "expected a file committed to git"
 
 
 def committed_protocol(study: str, path: str | None) -> dict[str, str] | None:

@@ -84,7 +84,7 @@ def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN
     """Read a parquet file and check that it has the given columns.
 
     Raises:
-        UserError: if the file is missing, damaged, or lacks a column.
+        UserError: for a missing or damaged file, or a missing column.
     """
     with _readable(path, remedy):
         table = pd.read_parquet(path)

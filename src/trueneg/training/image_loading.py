@@ -125,7 +125,7 @@ def _announce(images: Any, numbers: np.ndarray) -> None:
 
 
 def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return the mean and standard deviation of each channel over selected uint8 images (n, channels, H, W), in [0, 1].
+    """Return each channel's mean and standard deviation, in [0, 1], over selected uint8 images (n, channels, H, W).
 
     Example:
         >>> statistics_of(np.array([0, 0, 255, 255], np.uint8).reshape(1, 1, 2, 2), np.array([0]))

@@ -172,7 +172,7 @@ class ImageTextObjective:
         return shown & known
 
     def _shown(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        """Return (B, B) bool: whether sentence i is true of image j; and whether this is known."""
+        """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
         classes = self._data.class_of[pairs.sentences]
         shown = self._data.shown[pairs.images][:, classes.clamp(min=0)].T
         return shown, (classes >= 0)[:, None].expand_as(shown)

@@ -76,7 +76,7 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[
 
 
 def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each row's AUC, and 1 for rows with both false and true negatives, otherwise 0; ties count one half."""
+    """Return each row's AUC (ties count half), and a flag: 1 if the row has both false and true negatives, else 0."""
     true = valid & ~false
     counts = true.sum(1)
     ordered = score.masked_fill(~true, torch.inf).sort(1).values

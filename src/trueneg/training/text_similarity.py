@@ -50,8 +50,7 @@ class TextSimilarity:
     def threshold(self, quantile: float) -> float:
         """Return a threshold just below the similarities of the top ``1 − quantile`` of random pairs.
 
-        The number of pairs above it is that share of the pairs, rounded up, or more if there are ties; with a quantile of 1, no
-        pair is above it.
+        At least this share of the pairs, rounded up to a whole number, is above it (more with ties); none if the quantile is 1.
         """
         kept = math.floor(quantile * len(self._sorted) + ROUNDING)
         return self._sorted[kept].item() - ROUNDING if kept < len(self._sorted) else NOTHING

@@ -18,7 +18,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def candidates(gathered: Gathered) -> Table:
-    """Build a table with one line per candidate and a group per objective; remarks give choices, ties and edges."""
+    """Build a table with one line per candidate, grouped by objective; remarks flag chosen, tied and edge values."""
     measured = gathered.selected_by
     values = gathered.read("candidates.parquet").assign(metric=measured.metric)
     edges = {(one["dataset"], one["objective"]): one.get("at edge") for one in gathered.comparison["selection"]}

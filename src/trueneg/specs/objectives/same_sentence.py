@@ -9,7 +9,7 @@ from trueneg.specs.settings import Sweepable
 
 
 class SameSentence(Directed):
-    """Images whose report contains the identical sentence are excluded from the negatives or added as positives."""
+    """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
 
     MODULES = ("trueneg.losses.estimators.oracle",)
 

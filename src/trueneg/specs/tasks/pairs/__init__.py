@@ -23,7 +23,7 @@ class ListSettings(Task):
     ks: list[Count]
 
     def relevance(self, study: Any) -> Mapping[str, list[str]]:
-        """Return the relevance criteria by the task's name in the rows."""
+        """Map each task name in the rows to its relevance criteria."""
         raise NotImplementedError
 
     def rows(self, study: Any) -> Iterator[Measurement]:
