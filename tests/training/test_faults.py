@@ -163,7 +163,7 @@ def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
 def test_weights_that_are_no_numbers_after_the_last_update_leave_no_finished_run(tmp_path):
     """Its loss was still a number: that is measured before the update."""
     job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
-    with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates the weights contain NaN or inf"):
+    with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"):
         train_runs(**job.arguments())
     assert unfinished(job)
 
