@@ -8,6 +8,7 @@ import psutil
 
 from trueneg.io.files import write_text
 
+CLOCK = 10  # seconds by which two readings of the start of a process may differ if the clock was adjusted in between
 LOCKS, OWNER = Path(".snakemake/locks"), Path(".snakemake/trueneg_owner")
 
 
@@ -34,6 +35,6 @@ def describe_lock() -> str:
 def _lives(process: int, started: float) -> bool:
     """Return whether a process still runs; another process may have its number by now."""
     try:
-        return psutil.Process(process).create_time() == started
+        return abs(psutil.Process(process).create_time() - started) < CLOCK
     except psutil.NoSuchProcess:
         return False

@@ -128,4 +128,4 @@ def _last_error(path: str) -> str:
         return said.strip()
     # In a log, continuation lines are indented by four spaces; those of a stack frame by two more.
     *_, last = traceback.split(TRACEBACK)
-    return next(line for line in last.splitlines()[1:] if not line.startswith(" " * 6)).strip()
+    return next((line for line in last.splitlines()[1:] if not line.startswith(" " * 6)), UNEXPECTED).strip()

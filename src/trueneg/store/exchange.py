@@ -103,7 +103,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     places = [path.relative_to(source / "rows").with_suffix("").as_posix() for path in sorted(source.glob("rows/*/*/*.parquet"))]
     complete = [place for place in places if all((source / pattern.format(place)).is_file() for pattern in BLOCK)]
     blocks = [block for place in complete if not _is_outdated(block := _read_block(source, place), store)]
-    files: dict[str, Path] = {place: source / place for block in blocks for place in block.files}
+    files: dict[str, Path] = {place: source / place for block in blocks for place in block.files[:-1]}  # without the records
     subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (block.place.split("/") for block in blocks)}
     files |= {place: source / place for place in subsets if (source / place).is_file()}
     files |= {path.relative_to(source).as_posix(): path for form in FURTHER for path in source.glob(form) if path.is_file()}

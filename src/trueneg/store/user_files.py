@@ -200,7 +200,7 @@ def moved(record: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, A
         The record; None if it has digests of image files, which include their paths, and the places differ.
     """
     before, now = record["settings"], placed(record["settings"], settings)
-    folders = {Path(before[key]).expanduser(): now[key] for key in PLACES if before.get(key) != now.get(key)}
+    folders = {Path(before[key]).expanduser(): now[key] for key in PLACES if before.get(key) and before[key] != now[key]}
     if folders and record["images"]["stamp"] != _digest({}):
         return None
     files = {}
