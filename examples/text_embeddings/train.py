@@ -135,9 +135,7 @@ def main():
     for seed in range(options.seeds):
         training, classes, share, test, relevant = split(texts, options.verses, seed)
         untrained = retrieval(new_encoder(training, seed), test, relevant)
-        print(
-            f"Seed {seed}: {len(training)} training and {len(test)} held-out verses; {share:.4%} of the pairs say the same thing"
-        )
+        print(f"Seed {seed}: {len(training)} training verses, {len(test)} held out; {share:.4%} of the pairs say the same thing")
         print("  untrained: R@1 {:.2f}, MRR {:.2f}".format(*untrained), flush=True)
         for name, estimator_of in ESTIMATORS.items():
             model = train(estimator_of(share), training, classes, seed, options.epochs)

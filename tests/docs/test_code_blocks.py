@@ -3,9 +3,13 @@
 import re
 
 import pytest
+import torch
 
 from tests.docs.pages import PAGES, blocks
 from tests.text.models import bert, tokenizer
+from tests.textures import texture_source
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.training.guides import read_features
 
 NAMED_MODEL = "path/or/name-on-the-hub"
 # Their examples belong to files that this page has its reader write; test_extend.py follows it.
@@ -19,11 +23,13 @@ BLOCKS = [
 
 
 def stand_where_a_reader_might(block, folder):
-    """Put what an example says is there into a folder: a language model."""
+    """Put what an example says is there into a folder: a language model, and the pairs of a study."""
     if NAMED_MODEL in block.text:
         words = tokenizer()
         bert(len(words)).save_pretrained(folder / NAMED_MODEL)
         words.save_pretrained(folder / NAMED_MODEL)
+    if "results/pairs" in block.text:
+        write_pairs(texture_source(patients=20), folder / "results/pairs/textures.npz")
 
 
 def requirement(block):
@@ -39,6 +45,19 @@ def test_the_example_runs(block, tmp_path, monkeypatch):
     if requirement(block):
         pytest.importorskip(requirement(block), reason=f"the example shows how to use the losses with {requirement(block)}")
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
+
+
+def test_the_features_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path, monkeypatch):
+    (block,) = (block for block in BLOCKS if "features.safetensors" in block.text)
+    monkeypatch.chdir(tmp_path)
+    stand_where_a_reader_might(block, tmp_path)
+    exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
+    sentences = texture_source(patients=20).sentences["sentence"]
+    features = read_features("features.safetensors", {"images": 1, "sentences": len(sentences)}, "textures")["sentences"]
+    model, words = bert(len(tokenizer())).bert, tokenizer()
+    with torch.inference_mode():
+        alone = model(**words([sentences.iloc[3]], return_tensors="pt")).last_hidden_state[0].mean(0)  # without padding
+    torch.testing.assert_close(features[3], alone, rtol=1e-4, atol=1e-5)
 
 
 def test_there_are_examples_on_the_pages_that_need_them():

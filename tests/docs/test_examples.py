@@ -98,6 +98,11 @@ def test_the_interval_is_that_of_a_paired_t_test(example):
     assert example.compared([79.0, 83.0, 78.0], baseline) == "80.00 | −2.00 [−4.48, +0.48]"
 
 
+def test_the_example_is_as_short_as_its_page_says():
+    (lines,) = re.findall(r"one file of (\d+) lines", PROGRAM.with_name("README.md").read_text())
+    assert len(PROGRAM.read_text().splitlines()) == int(lines)
+
+
 @pytest.mark.parametrize("differences", [[1.5], [1.5, 1.5, 1.5]])
 def test_one_seed_or_equal_differences_have_no_interval(example, differences):
     assert example.compared(differences, [0.0] * len(differences)) == "1.50 | +1.50"

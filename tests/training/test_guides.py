@@ -357,8 +357,16 @@ class TestPairs:
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
 
-    @pytest.mark.parametrize("guide", [{"name": "words", "permuted": True}, {"name": "labels"}, {"name": "ema", "momentum": 0.5}])
-    def test_a_run_with_soft_targets_goes_on_from_its_state(self, texture_pairs, guide):
+    @pytest.mark.parametrize(
+        "guide",
+        [{"name": "words", "permuted": True}, {"name": "labels"}, {"name": "ema", "momentum": 0.5}, {"name": "features"}],
+        ids=lambda guide: guide["name"],
+    )
+    def test_a_run_with_soft_targets_goes_on_from_its_state(self, texture_pairs, tmp_path, guide):
+        if guide["name"] == "features":
+            sentences = torch.randn(len(texture_pairs[0].sentences), 6, generator=torch.Generator().manual_seed(0))
+            save_file({"sentences": sentences}, tmp_path / "features.safetensors")
+            guide = guide | {"path": str(tmp_path / "features.safetensors")}
         targets = {"name": "softmax", "temperature": 0.1, "share": 0.4}
         whole, killed, resumed = (self.started(texture_pairs, name="cl", targets=targets, guide=guide) for _ in range(3))
         whole.train_epoch()

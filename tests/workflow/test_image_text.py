@@ -76,6 +76,25 @@ def test_another_scale_of_eta_trains_what_uses_it_and_nothing_else(finished, tmp
     assert len(added) == 2
 
 
+def test_methods_that_learn_or_share_targets_train_on_pairs(tmp_path):
+    softmax = {"name": "softmax", "temperature": 0.1, "share": 0.4}
+    both = {"directions": "both"}
+    objectives = {
+        "CL": {"name": "cl", **both},
+        "GloFND": {"name": "glofnd", "share": 0.1, "start": 0.0, **both},
+        "Momentum": {"name": "cl", "targets": softmax, "guide": {"name": "ema", "momentum": 0.5}, **both},
+        "Labels": {"name": "cl", "targets": softmax, "guide": {"name": "labels"}, **both},
+        "Words": {"name": "cl", "targets": softmax, "guide": {"name": "words"}, **both},
+    }
+    primary = {"treatment": "Labels", "baseline": "CL"}
+    project = new_project(tmp_path / "project")
+    project.configure(words=tiny_words(), world=tiny_world(objectives=objectives, primary=primary, figures={}))
+    project.run("results/world/tables/tasks.csv")
+    rows = pd.read_parquet(project.path / "results/world/artefacts/rows.parquet")
+    assert set(rows["objective"]) == set(objectives)
+    assert np.isfinite(rows["value"]).all()
+
+
 def test_each_seed_trains_and_is_tested_on_its_own_corpus(tmp_path):
     project = new_project(tmp_path / "project")
     words = tiny_words(reports={"source": "phantom", "reports": 120, "seed": [5, 6]})
