@@ -177,8 +177,8 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     origin, text = why(finished_project, run["id"])
     assert [one["id"] for one in origin["runs"]] == [run["id"]]
     assert origin["differing"]["training.epochs"] == 1
-    origin, _ = why(finished_project, table)
-    assert len(origin["runs"]) == 6
+    for form in (".csv", ".md", ".tex"):
+        assert len(why(finished_project, table.with_suffix(form))[0]["runs"]) == 6
     lines = table.read_text().splitlines()
     table = table.with_name("part.csv")
     table.write_text("\n".join([lines[0], lines[line - 1]]))

@@ -11,6 +11,7 @@ from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
 from tests.docs.pages import ROOT
+from trueneg.report.answers import finding
 
 KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
 NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group": "all"}
@@ -102,3 +103,12 @@ def test_an_outcome_needs_its_test(name):
 
 def test_the_comparisons_of_the_default_study_are_committed():
     assert "digits" in NAMES
+
+
+@pytest.mark.parametrize("name", ["digits", "tuned_baseline"])
+def test_the_readme_gives_the_answer_of_the_page(name):
+    contrasts = pd.read_csv(ROOT / f"docs/results/{name}_contrasts.csv")
+    (row,) = contrasts[contrasts["family"] == "primary"].to_dict("records")
+    row |= {"low": row["difference low"], "high": row["difference high"], "seeds": row["pairs"]}
+    found = " ".join(finding(row, row["objective"], "CL").split())  # without no-break spaces
+    assert found in " ".join((ROOT / "README.md").read_text().split()), found

@@ -135,6 +135,8 @@ def _named(path: Path, line: int | None) -> set[str]:
     if path.suffix == ".json":
         content = records.read_json(path)
         return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
+    if path.suffix in (".md", ".tex"):
+        path = path.with_suffix(".csv")  # the same table
     if path.suffix != ".csv":
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
