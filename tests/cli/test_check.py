@@ -30,6 +30,16 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
     assert "on one GPU" in said
 
 
+@pytest.mark.parametrize("name", ["cifar10", "bcl"])
+def test_a_study_of_published_images_without_them_is_described_with_its_cost(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(ROOT / f"config/studies/{name}.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("MISSING data/cifar10: found no such folder") == 1
+    assert "runs to train" in said
+    assert "on one GPU" in said
+
+
 def test_files_of_released_networks_that_exist_are_not_missing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("image", "text"):

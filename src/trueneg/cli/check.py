@@ -25,6 +25,7 @@ from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
+from trueneg.specs.sources import OWN
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
@@ -102,7 +103,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             if label not in sources:
                 is_image = isinstance(study, ImageStudy)
                 sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
-                lines += [f"{label}: {sources[label].description}", *sources[label].changes]
+                lines += [f"{label}: {sources[label].description}", *(one for one in sources[label].changes if one not in lines)]
             data, state = sources[label], "missing"
             if data.checksum is not None and not is_open:
                 state = _state(store, run, run_id(run, data.checksum(run.settings)))
@@ -167,9 +168,11 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
     try:
         source = read_source(decoded) if is_current else load_source(**reading.settings)
     except UserError as error:
-        if is_current or (recorded := _recorded(reading, results)) is None:
+        if not is_current and (recorded := _recorded(reading, results)) is not None:
+            return recorded._replace(changes=[str(error)])
+        if is_current or dataset["source"] in OWN or Path(dataset["path"] or "").expanduser().exists():
             raise
-        return recorded._replace(changes=[str(error)])
+        return Data("not read yet", [f"MISSING {error}"])  # a published data set
     subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
     unlabelled = int((source.labels[subset.train] < 0).sum())
     held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
