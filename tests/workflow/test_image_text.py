@@ -81,12 +81,13 @@ def test_methods_that_learn_or_share_targets_train_on_pairs(tmp_path):
     both = {"directions": "both"}
     objectives = {
         "CL": {"name": "cl", **both},
-        "GloFND": {"name": "glofnd", "share": 0.1, "start": 0.0, **both},
+        "GloFND": {"name": "glofnd", "share": 0.1, **both},
         "Momentum": {"name": "cl", "targets": softmax, "guide": {"name": "ema", "momentum": 0.5}, **both},
         "Labels": {"name": "cl", "targets": softmax, "guide": {"name": "labels"}, **both},
         "Words": {"name": "cl", "targets": softmax, "guide": {"name": "words"}, **both},
+        "Oracle": {"name": "oracle", **both},
     }
-    primary = {"treatment": "Labels", "baseline": "CL"}
+    primary = {"treatment": "Labels", "baseline": "CL", "oracle": "Oracle"}
     project = new_project(tmp_path / "project")
     project.configure(words=tiny_words(), world=tiny_world(objectives=objectives, primary=primary, figures={}))
     project.run("results/world/tables/tasks.csv")
@@ -119,7 +120,7 @@ def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, t
     (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))
     done = project.snakemake("--dry-run")
     assert done.returncode != 0
-    assert "world.dataset.text refers to 'words'; expected one of the likelihood studies" in done.stdout + done.stderr
+    assert "world.dataset.text refers to 'words'; there are no likelihood studies" in done.stdout + done.stderr
 
 
 def test_released_weights_go_through_evaluation_comparison_tables_and_figures(finished, tmp_path):
