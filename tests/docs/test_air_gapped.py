@@ -1,5 +1,7 @@
 """docs/air-gapped.md: without a network, the check names what is missing, and a study that needs no download runs."""
 
+import re
+
 import pytest
 
 from tests.docs.followed import run_in
@@ -38,8 +40,7 @@ def project(tmp_path):
 
 def test_the_check_names_what_is_missing(project):
     (check,) = {command for _, command in commands(ROOT / "docs/air-gapped.md") if command.startswith("trueneg check")}
-    with pytest.raises(AssertionError, match=r"data/cifar10: .*expected .*cifar-10-batches-bin"):
-        run_in(project, check.split())
+    assert re.search(r"MISSING data/cifar10: .*expected .*cifar-10-batches-bin", run_in(project, check.split()))
     assert not (project.path / "asked").exists()
 
 
