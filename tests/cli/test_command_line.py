@@ -182,6 +182,9 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     origin, text = why(finished_project, run["id"])
     assert [one["id"] for one in origin["runs"]] == [run["id"]]
     assert origin["differing"]["training.epochs"] == 1
+    alone = table.with_name("alone.md")
+    alone.touch()
+    assert len(why(finished_project, alone)[0]["runs"]) == 6  # without a table of numbers, all runs
     for form in (".csv", ".md", ".tex"):
         assert len(why(finished_project, table.with_suffix(form))[0]["runs"]) == 6
     lines = table.read_text().splitlines()

@@ -137,7 +137,7 @@ def _named(path: Path, line: int | None) -> set[str]:
         return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
     if path.suffix in (".md", ".tex"):
         path = path.with_suffix(".csv")  # the same table
-    if path.suffix != ".csv":
+    if path.suffix != ".csv" or not path.is_file():
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if line is not None and not 2 <= line <= len(table) + 1:
