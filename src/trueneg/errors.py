@@ -12,3 +12,8 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return shortened(legible(super().__str__()))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception is an out-of-memory error; torch's is matched by name, so that torch need not be imported."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -117,7 +117,7 @@ def test_a_file_whose_checksum_is_another_is_reported(tmp_path):
 
 def test_pickled_and_missing_files_are_reported(tmp_path):
     np.savez(tmp_path / "pickled.npz", name=np.array([{}], dtype=object))
-    with pytest.raises(UserError, match="is not a readable decoded image source"):
+    with pytest.raises(UserError, match="cannot be read as a decoded image source"):
         read_source(tmp_path / "pickled.npz")
     with pytest.raises(UserError, match="does not exist"):
         read_source(tmp_path / "none.npz")

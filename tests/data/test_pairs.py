@@ -70,7 +70,7 @@ def test_damaged_missing_and_mixed_up_files_are_rejected(source, tmp_path):
     write_pairs(source, path)
     write_pairs(texture_source(patients=40, seed=1), tmp_path / "other.npz")
     (tmp_path / "other.parquet").replace(tmp_path / "pairs.parquet")
-    with pytest.raises(UserError, match=r"damaged|not a readable source"):
+    with pytest.raises(UserError, match=r"damaged|cannot be read as a source"):
         read_pairs(path)
     write_pairs(source, path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -78,7 +78,7 @@ def test_damaged_missing_and_mixed_up_files_are_rejected(source, tmp_path):
         read_pairs(path)
     write_pairs(source, path)
     (tmp_path / "pairs.parquet").unlink()
-    with pytest.raises(UserError, match=r"pairs\.parquet does not exist\. Run"):
+    with pytest.raises(UserError, match=r"pairs\.parquet: does not exist.*Run the step"):
         read_pairs(path)
 
 
@@ -109,7 +109,7 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     with np.load(path) as archive:
         content = dict(archive)
     np.savez_compressed(path, **content)
-    with pytest.raises(UserError, match=r"pairs\.npz is not a readable source .*Remove it and .*pairs\.parquet"):
+    with pytest.raises(UserError, match=r"pairs\.npz: cannot be read as a source .*Remove it and .*pairs\.parquet"):
         read_pairs(path)
     for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
         np.savez(path, **content | {"images": wrong})
@@ -117,7 +117,7 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
             read_pairs(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", b"no array")
-    with pytest.raises(UserError, match="is not a readable source"):
+    with pytest.raises(UserError, match="cannot be read as a source"):
         read_pairs(path)
     data = written.index(b"images.npy") + len("images.npy")
     shape = f"({count}, 1, 32, 32)".encode()
@@ -130,7 +130,7 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     for what, damaged in damages.items():
         assert len(damaged) == len(written), what
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"pairs\.npz .*Remove it and .*pairs\.parquet, then run the same command again"):
+        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet, then run the same command again"):
             read_pairs(path)
     path.write_bytes(written)
     assert read_pairs(path).checksum == source.checksum
@@ -259,7 +259,7 @@ def test_subsets_are_read_as_they_were_written(source, tmp_path):
         for field in dataclasses.fields(PairSubset):
             np.testing.assert_array_equal(getattr(read[subset.seed], field.name), getattr(subset, field.name))
     (tmp_path / "subsets.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match="is not a readable table of subsets"):
+    with pytest.raises(UserError, match="cannot be read as a table of subsets"):
         read_pair_subsets(tmp_path / "subsets.parquet")
     with pytest.raises(UserError, match="does not exist"):
         read_pair_subsets(tmp_path / "none.parquet")

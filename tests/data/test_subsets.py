@@ -212,7 +212,7 @@ def test_a_truncated_file_is_reported(tmp_path_factory, data):
     write_subsets([subset], path)
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    with pytest.raises(UserError, match=r"subsets.parquet is not a readable table .* Remove it"):
+    with pytest.raises(UserError, match=r"subsets.parquet: cannot be read as a table .* Remove it"):
         read_subsets(path)
 
 
@@ -237,7 +237,7 @@ def test_a_missing_file_or_another_table_is_reported(tmp_path):
     write_subsets([make_subset(source_of(10), seed=0)], tmp_path / "subsets.parquet")
     table = pq.read_table(tmp_path / "subsets.parquet").replace_schema_metadata(None)
     pq.write_table(table, tmp_path / "plain.parquet")
-    with pytest.raises(UserError, match="is not a readable table of subsets"):
+    with pytest.raises(UserError, match="cannot be read as a table of subsets"):
         read_subsets(tmp_path / "plain.parquet")
 
 

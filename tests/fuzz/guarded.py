@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.compute.jobs import OUT_OF_MEMORY
-from trueneg.compute.memory import is_out_of_memory
-from trueneg.errors import UserError
+from trueneg.errors import UserError, is_out_of_memory
 from trueneg.legible import LegibleFormatter
 
 # For a size that the CPU's memory cannot hold torch has no error of its own: a job shows its traceback.

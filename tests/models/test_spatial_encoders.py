@@ -10,9 +10,9 @@ from torchvision.models import resnet18, resnet50
 from torchvision.models.feature_extraction import create_feature_extractor
 
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.models import spatial_encoders
 from trueneg.models.spatial_encoders import SmallSpatialResNet, SpatialResNet, build_spatial_encoder
-from trueneg.models.weights import refuse_unless_whole
 
 NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
 
@@ -54,10 +54,10 @@ def test_pickled_weights_must_contain_only_tensors(tmp_path):
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     torch.save(network, tmp_path / "pickled.pth")
-    with pytest.raises(UserError, match=r"pickled\.pth is not a complete state dict"):
+    with pytest.raises(UserError, match=r"pickled\.pth: .*a complete state dict"):
         SpatialResNet("resnet18", tmp_path / "pickled.pth")
     torch.save({"model": network.state_dict()}, tmp_path / "nested.pth")
-    with pytest.raises(UserError, match=r"nested\.pth is not a state dict of resnet18 .*Missing key"):
+    with pytest.raises(UserError, match=r"nested\.pth: .*a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", tmp_path / "nested.pth")
 
 
@@ -68,10 +68,10 @@ def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
-    with pytest.raises(UserError, match=rf"weights.{suffix} is not a state dict of resnet18 .*Missing key"):
+    with pytest.raises(UserError, match=rf"weights.{suffix}: .*a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(UserError, match="is not a complete state dict"):
+    with pytest.raises(UserError, match="a complete state dict"):
         SpatialResNet("resnet18", path)
 
 
@@ -122,5 +122,5 @@ def test_examples():
 
 
 def test_out_of_memory_is_not_reported_as_damaged_weights():
-    with pytest.raises(torch.OutOfMemoryError), refuse_unless_whole("w.pt", "a whole state dict", "Get a whole copy"):
+    with pytest.raises(torch.OutOfMemoryError), reading("w.pt", "a state dict", "Get a complete copy."):
         raise torch.OutOfMemoryError("tried to allocate 2 GiB")

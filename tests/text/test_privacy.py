@@ -118,7 +118,7 @@ def test_tables_record_whether_they_are_restricted(tmp_path):
     with pytest.raises(UserError, match=r"other\.parquet .*restricted"):
         privacy.read_table(tmp_path / "other.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match=r"broken\.parquet .*complete parquet file"):
+    with pytest.raises(UserError, match=r"broken\.parquet: .*a complete parquet file"):
         privacy.read_table(tmp_path / "broken.parquet")
-    with pytest.raises(UserError, match=r"none\.parquet does not exist\. Run"):
+    with pytest.raises(UserError, match=r"none\.parquet: does not exist.*Run the step"):
         privacy.read_table(tmp_path / "none.parquet")

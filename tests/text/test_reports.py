@@ -78,7 +78,7 @@ def test_damaged_and_missing_archives_are_reported(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"NLMCXR_reports\.tgz not found"):
         open_i.find_archive(tmp_path)
     (tmp_path / open_i.ARCHIVE).write_bytes(b"\x1f\x8b broken")
-    with pytest.raises(UserError, match="archive of reports is damaged"):
+    with pytest.raises(UserError, match="the archive of reports"):
         prepare_reports({"source": "open_i", "path": str(tmp_path)}, tmp_path / "r.parquet")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install torchxrayvision"):

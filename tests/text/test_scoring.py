@@ -117,7 +117,7 @@ def test_a_damaged_chunk_is_named(folder):
     score(folder)
     chunk = next(folder.glob("scored/*/*.parquet"))
     chunk.write_bytes(chunk.read_bytes()[:100])
-    with pytest.raises(UserError, match=rf"{chunk.name} .*complete parquet file.*\. Remove it"):
+    with pytest.raises(UserError, match=rf"{chunk.name}: .*complete parquet file.*\. Remove it"):
         score(folder)
     chunk.unlink()
     assert score(folder)["log_likelihood"].notna().all()

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trueneg.compute.memory import is_out_of_memory
 from trueneg.compute.processes import end_with
-from trueneg.errors import UserError
+from trueneg.errors import UserError, is_out_of_memory
 from trueneg.legible import LegibleFormatter, print_traceback
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from trueneg.errors import UserError
+from trueneg.errors import UserError, is_out_of_memory
 
 
 @contextlib.contextmanager
@@ -15,11 +15,6 @@ def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise UserError(f"{what}: out of memory. {remedy}") from error
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception is an out-of-memory error; torch's is matched by name, so that torch need not be imported."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def smaller_batch(batch_size: int, chunks: int | None = None) -> str:

@@ -43,8 +43,9 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
     """Open an .npz file; the checksum of each array is verified when the array is read."""
-    if not zipfile.is_zipfile(path):
-        raise ValueError("not an .npz archive, or its end is missing")
+    with Path(path).open("rb") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise ValueError("not an .npz archive, or its end is missing")
     return np.load(path, allow_pickle=False)
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, reason, refuse
+from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, refuse
 from trueneg.errors import UserError
+from trueneg.io.reading import reason
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 

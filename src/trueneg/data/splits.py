@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueneg.data.mistakes import intact
+from trueneg.data.mistakes import REMOVE
 from trueneg.io.files import atomic_write
+from trueneg.io.reading import RUN_STEP, reading
 
 Kind = TypeVar("Kind")
 
@@ -93,7 +94,7 @@ def read_splits(path: str | Path, kind: type[Kind], key: bytes) -> dict[int, Kin
         UserError: if the file is missing, is damaged, or does not contain such subsets.
     """
     found = {}
-    with intact(path, "table of subsets"):
+    with reading(path, "a table of subsets", REMOVE, missing=RUN_STEP):
         table = pq.read_table(path, page_checksum_verification=True)
         positions = table.to_pandas().groupby(["seed", "split"])["index"]
         for described in json.loads(table.schema.metadata[key]):

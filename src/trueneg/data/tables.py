@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from trueneg.data.mistakes import readable, refuse
+from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 
 
 class Values(NamedTuple):
@@ -56,7 +57,7 @@ def read_columns(
         raise UserError(f"{path} does not exist; expected a table with the columns {', '.join(expected)}. {remedy}")
     if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
         raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file; expected a table in one of these formats.")
-    with readable(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
+    with reading(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
         table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
     mistakes = []
     for column, values in expected.items():
@@ -81,7 +82,7 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
     Raises:
         UserError: if the file is not text, or if lines do not match (the error lists them).
     """
-    with readable(path, "text", origin):
+    with reading(path, "text", origin):
         lines = path.read_text(encoding="utf-8").split("\n")
     numbered = {f"line {number:,}": line.rstrip("\r") for number, line in enumerate(lines, 1) if line.strip() and number > header}
     found = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.models.region_similarity import ImageEmbeddings
-from trueneg.models.weights import explain_download, refuse_unless_whole
+from trueneg.models.weights import explain_download
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -184,7 +185,7 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
         elif not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
             raise UserError(f"{weights} does not exist; expected a file or an open_clip tag ({tags}).")
-        with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
+        with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
             open_clip.load_checkpoint(network, str(path), weights_only=True)
     return _parts(network, config, preprocessing)
 
@@ -233,13 +234,13 @@ def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
             names = ", ".join(name for name in open_clip.list_models() if name.startswith("RN"))
             raise UserError(f"{model} is not a model of open_clip; expected one of {names}, or a JSON file that describes one.")
         return open_clip.get_model_config(model), {}
-    with refuse_unless_whole(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model"):
+    with reading(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model."):
         found = json.loads(path.read_text())
         return dict(found.get("model_cfg", found)), dict(found.get("preprocess_cfg", {}))
 
 
 def _network(config: Mapping[str, Any], name: str) -> "CLIP":
-    with refuse_unless_whole(name, "a CLIP model that open_clip can build", "Use one, such as RN50-quickgelu"):
+    with reading(name, "a CLIP model that open_clip can build", "Use one, such as RN50-quickgelu."):
         is_resnet = isinstance(config["vision_cfg"]["layers"], list)
         network = _open_clip().CLIP(**config) if is_resnet else None
     if network is None or network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):

@@ -8,8 +8,9 @@ from torchvision.models import get_model_weights, resnet
 from torchvision.models.resnet import BasicBlock
 
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.models.image_encoders import initialise, residual_block
-from trueneg.models.weights import explain_download, read_tensors, refuse_unless_whole
+from trueneg.models.weights import explain_download, read_tensors
 
 
 class SpatialResNet(nn.Sequential):
@@ -43,7 +44,7 @@ class SpatialResNet(nn.Sequential):
         self.dimensions = network.fc.in_features
         if weights is not None:
             state = _state_dict(name, weights)
-            with refuse_unless_whole(weights, f"a state dict of {name}", "Use weights of this network"):
+            with reading(weights, f"a state dict of {name}", "Use weights of this network."):
                 self.load_state_dict({key: value for key, value in state.items() if not key.startswith("fc.")})
 
     def forward(self, images: Tensor) -> Tensor:

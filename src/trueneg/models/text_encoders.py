@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
-from trueneg.models.weights import refuse_unless_whole
+from trueneg.io.reading import reading
 
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
@@ -119,7 +119,7 @@ def load_bert(
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
-    with refuse_unless_whole(name, "a complete and readable BERT", "Use a hub name or a complete folder"):
+    with reading(name, "a complete and readable BERT", "Use a hub name or a complete folder."):
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")
         if kind not in BERT_TYPES:

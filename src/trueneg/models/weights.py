@@ -4,7 +4,6 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -13,19 +12,7 @@ from torch import Tensor, nn
 
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
-
-
-@contextlib.contextmanager
-def refuse_unless_whole(name: str | Path, what: str, remedy: str) -> Iterator[None]:
-    """Raise a :class:`UserError` for any error except running out of memory; a damaged file can raise almost anything."""
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError, UserError):
-        raise
-    except Exception as error:
-        # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it out.
-        reason = "" if isinstance(error, UnpicklingError) else " ".join(str(error).split())[:300]
-        raise UserError(f"{name} is not {what} ({reason or type(error).__name__}). {remedy}.") from error
+from trueneg.io.reading import reading
 
 
 @contextlib.contextmanager
@@ -48,9 +35,7 @@ def read_tensors(path: str | Path) -> dict[str, Any]:
         UserError: if the file is missing, damaged, or contains objects other than tensors and plain values.
     """
     path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: does not exist; expected a file of weights.")
-    with refuse_unless_whole(path, "a complete state dict", "Get a complete copy"), warnings.catch_warnings():
+    with reading(path, "a complete state dict", "Get a complete copy."), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about pickles before rejecting them
         return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))
 

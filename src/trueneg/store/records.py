@@ -1,8 +1,7 @@
 """Read the files that the pipeline writes (tables, records and settings); a damaged file raises a user error."""
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from trueneg.errors import UserError
+from trueneg.io.reading import RUN_STEP, reading
 from trueneg.specs.settings import Study
 
 SomeStudy = TypeVar("SomeStudy", bound=Study)
@@ -22,20 +22,6 @@ SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas
 RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
 LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))
 EVALUATED_RUN, EVALUATION = (SCHEMAS[name] for name in ("evaluated_run", "evaluation"))
-
-
-@contextlib.contextmanager
-def _readable(path: str | Path, remedy: str) -> Iterator[None]:
-    """Report a missing or damaged file as a user error; a damaged file can raise almost any error."""
-    try:
-        yield
-    except MemoryError:  # not caused by the file
-        raise
-    except FileNotFoundError as error:
-        raise UserError(f"{path} is missing; run the step that makes it.") from error
-    except Exception as error:
-        reason = " ".join(str(error).split())[:120].rstrip(".")
-        raise UserError(f"{path}: cannot be read as {Path(path).suffix[1:]} ({reason}). {remedy}") from error
 
 
 def read_json(path: str | Path, schema: Schema | list[Schema] | None = None, remedy: str = AGAIN) -> Any:
@@ -58,7 +44,7 @@ def read_settings(path: str | Path) -> Any:
 
 
 def _read(path: str | Path, parse: Callable[[str], Any], schema: Schema | None, remedy: str) -> Any:
-    with _readable(path, remedy):
+    with reading(path, Path(path).suffix[1:].upper(), remedy, missing=RUN_STEP):
         content = parse(Path(path).read_text(encoding="utf-8"))
         wrong = next(Draft202012Validator(schema or {}).iter_errors(content), None)
     if wrong is not None:
@@ -86,7 +72,7 @@ def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN
     Raises:
         UserError: for a missing or damaged file, or a missing column.
     """
-    with _readable(path, remedy):
+    with reading(path, "a parquet file", remedy, missing=RUN_STEP):
         table = pd.read_parquet(path)
     missing = [name for name in columns if name not in table]
     if missing:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.io.reading import reading
 
 ARCHIVE = "NLMCXR_reports.tgz"
 SECTIONS = ("FINDINGS", "IMPRESSION")
@@ -56,15 +57,11 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
         UserError: if the archive is damaged.
     """
     found = {}
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
-                    found["CXR" + Path(member.name).stem] = file.read()
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(
-            f"{path}: the archive of reports is damaged ({error}). Reinstall torchxrayvision, or get the whole archive."
-        ) from error
+    remedy = "Reinstall torchxrayvision, or get the whole archive."
+    with reading(path, "the archive of reports", remedy), tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
+                found["CXR" + Path(member.name).stem] = file.read()
     if not found:
         raise UserError(f"{path} contains no XML files; expected the reports of Open-I.")
     for name in sorted(found, key=lambda name: (len(name), name)):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
+from trueneg.io.reading import RUN_STEP, reading
 
 FLAG = b"trueneg restricted"
 
@@ -49,16 +50,10 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
     Raises:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
-    try:
+    with reading(path, "a complete parquet file", "Remove it; it will be written again.", missing=RUN_STEP):
         # Without partitioning=None, a folder with a name of the form key=value would add a column.
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
-    except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist. Run the step that writes it.") from error
-    except MemoryError:  # unrelated to the file
-        raise
-    except Exception as error:  # a damaged file can raise almost any error
-        raise UserError(f"{path} is not a complete parquet file. Remove it; it will be written again.") from error
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:
         raise UserError(f"{path} is not marked as restricted or unrestricted text. Remove it; it will be written again.")

@@ -1,17 +1,16 @@
 """Read reports from their sources into one table that accounts for every report."""
 
 import logging
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.io.reading import reading
 from trueneg.text import open_i, privacy
 from trueneg.text.sections import clean, parse_sections
 
@@ -88,17 +87,13 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
     if name == text:
         raise UserError(f"reports.id_column and reports.text_column are both {name}; expected different columns.")
     columns = list(dict.fromkeys((name, text, patient)))
-    try:
+    expected = f"a CSV or parquet file with the columns {', '.join(columns)}"
+    remedy = "Make sure that the file is complete, and that id_column, text_column and patient_column name its columns."
+    with reading(path, expected, remedy):
         if path.suffix == ".parquet":
             table = pq.read_table(path, columns=columns).to_pandas(ignore_metadata=True)
         else:  # not usecols: with it, pandas silently truncates rows with too many fields
             table = pd.read_csv(path, dtype=object, keep_default_na=False)[columns]
-    except (pa.ArrowException, OSError, EOFError, zlib.error, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{path} cannot be read as a CSV or parquet file with the columns {', '.join(columns)} ({reason}). Make sure that "
-            "the file is complete, and that id_column, text_column and patient_column name its columns."
-        ) from error
     texts = table[text].astype(object).where(table[text].notna(), "")
     for report, owner, found in zip(table[name].astype(str), table[patient].astype(str), texts, strict=True):
         yield report, owner, parse_sections(found) if isinstance(found, str) else f"{type(found).__name__} instead of text"

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.losses import LogitScale
 from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
 from trueneg.models.clip_encoders import ClipImageEncoder, clip_of, clip_tokenizer, load_clip
@@ -17,7 +18,6 @@ from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
-from trueneg.models.weights import refuse_unless_whole
 from trueneg.text.tokenizing import train_tokenizer
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
@@ -120,7 +120,7 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     encoder, text = settings["encoder"], settings["text_encoder"]
-    with refuse_unless_whole(path, "the model of an image–text run with these settings", "Delete the run to train it again"):
+    with reading(path, "the model of an image–text run with these settings", "Delete the run to train it again."):
         tensors = load_file(path)
         described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
         statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
-from trueneg.data.mistakes import intact
+from trueneg.data.mistakes import REMOVE
+from trueneg.io.reading import RUN_STEP, reading
 from trueneg.store.run_files import run_checksums
 
 
@@ -63,7 +64,7 @@ def read_source(path: str | Path) -> ImageSource:
     Raises:
         UserError: if the file is missing, is damaged, or does not contain a source.
     """
-    with intact(path, "decoded image source"), open_arrays(path) as archive:
+    with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
         arrays = {name: archive[name] for name in ("images", "labels", "is_test")}
         source = ImageSource(str(archive["name"]), **arrays, class_names=tuple(map(str, archive["class_names"])))
         require_checksum(source.checksum, archive)

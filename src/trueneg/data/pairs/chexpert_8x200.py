@@ -25,12 +25,13 @@ from trueneg.data.arrays import open_arrays, write_arrays
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
-from trueneg.data.mistakes import intact, refuse
+from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
 from trueneg.data.pairs.pair_source import sentences_of
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.io.reading import RUN_STEP, reading
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,8 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    with intact(path, "file of CheXpert 8×200", beside=sentences_of(path)), open_arrays(path) as archive:
+    remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
+    with reading(path, "a file of CheXpert 8×200", remedy, missing=RUN_STEP), open_arrays(path) as archive:
         return Benchmark(label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import pandas as pd
 
 from trueneg.data.images.folder import Part
-from trueneg.data.mistakes import readable
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.photographs import (
     TOKEN_LINES,
@@ -30,6 +29,7 @@ from trueneg.data.pairs.photographs import (
     read_captions,
 )
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 
 PAGE = "https://shannon.cs.illinois.edu/DenotationGraph/"
 SPLITS_PAGE = "https://cs.stanford.edu/people/karpathy/deepimagesent/"
@@ -91,7 +91,7 @@ def _read_official(folder: Path) -> pd.DataFrame:
 
 def _read_karpathy(file: Path) -> pd.DataFrame:
     """Read the images of Karpathy's splits with the captions in his file."""
-    with readable(file, "Karpathy's splits", KARPATHY.origin):
+    with reading(file, "Karpathy's splits", KARPATHY.origin):
         images = json.loads(file.read_text(encoding="utf-8"))["images"]
         rows = [(image["filename"], [sentence["raw"] for sentence in image["sentences"]], image["split"]) for image in images]
     table = pd.DataFrame(rows, columns=["image", "captions", "split"])

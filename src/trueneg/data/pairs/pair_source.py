@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
-from trueneg.data.mistakes import intact
+from trueneg.io.reading import RUN_STEP, reading
 from trueneg.text import privacy
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
@@ -161,7 +161,8 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
     """
-    with intact(path, "source of images and sentences", beside=sentences_of(path)), open_arrays(path) as archive:
+    remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
+    with reading(path, "a source of images and sentences", remedy, missing=RUN_STEP), open_arrays(path) as archive:
         sentences, restricted = privacy.read_table(sentences_of(path))
         arrays: dict[str, Any] = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
         names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 
 from trueneg.data.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
-from trueneg.data.mistakes import COPY_AGAIN, readable, refuse
+from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.tables import read_lines, repeated_values, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
+from trueneg.io.reading import reading
 
 UNASSIGNED = "unassigned"
 SPLITS = ("train", "validation", "test", UNASSIGNED)
@@ -170,7 +171,7 @@ def _rows(file: Path) -> pd.DataFrame:
     """Read names, captions and splits from a parquet file with the columns described in this module."""
     columns = ("image", "captions", "split")
     expected = "a parquet file with the columns image: struct<bytes: binary, path: string>, captions: list<string>, split: string"
-    with readable(file, expected, COPY_AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+    with reading(file, expected, COPY_AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:
         table = parquet.read(columns=["image.path", "captions", "split"])
         rows = pd.DataFrame({name: table.column(name).to_pylist() for name in columns}, dtype=object)
     rows["image"] = [image and image["path"] and Path(image["path"]).name for image in rows["image"]]

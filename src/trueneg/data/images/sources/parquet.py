@@ -16,9 +16,10 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
 from trueneg.data.images.own_folder import own_folder
 from trueneg.data.images.pixels import read_pixels
-from trueneg.data.mistakes import COPY_AGAIN, readable
+from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.io.reading import reading
 from trueneg.specs.sources import data_name
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
@@ -66,7 +67,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
         )
     opened = {}
     for file in files:
-        with readable(file, "a parquet file", COPY_AGAIN):
+        with reading(file, "a parquet file", COPY_AGAIN):
             opened[file] = pq.ParquetFile(file, page_checksum_verification=True)
     return opened
 
@@ -121,7 +122,7 @@ def read_folder(
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
     """Return the labels as an array of numbers (NaN if missing) or of class names."""
-    with readable(file, "a parquet file", COPY_AGAIN):
+    with reading(file, "a parquet file", COPY_AGAIN):
         column = parquet.read(["label"]).column("label")
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
