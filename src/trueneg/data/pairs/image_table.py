@@ -17,7 +17,6 @@ import pandas as pd
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
-from trueneg.data.mistakes_by_kind import refuse_by_kind
 from trueneg.data.pairs.pair_images import PairImages, usable
 from trueneg.data.tables import read_columns, wrong_values
 from trueneg.errors import UserError
@@ -66,7 +65,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
     _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
     if file.is_file():
         table = _read_table(settings)[1]
-        refuse_by_kind(_located(file, _wrong_labels(table, settings)))
+        refuse(*_located(file, _wrong_labels(table, settings)), shown=2)
         mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
@@ -152,7 +151,7 @@ def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFr
         mistakes.append(
             [f"{place}: {text} has no sentence with a word; expected at least one." for place in table.index[wordless]]
         )
-    refuse_by_kind(_located(file, mistakes))
+    refuse(*_located(file, mistakes), shown=2)
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), skipped
 
