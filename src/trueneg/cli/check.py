@@ -29,7 +29,7 @@ from trueneg.specs.sources import OWN
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
-from trueneg.store.records import RUN, USER_FILES, read_json
+from trueneg.store.records import RunRecord, UserFilesRecord, read_json
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen, read_winners
 
@@ -211,7 +211,7 @@ def _recorded(reading: user_files.Reading, results: Path) -> Data | None:
     """Describe data that are not on this machine, from their record; None if they were never read."""
     if not reading.record(results).is_file():
         return None
-    checksum = read_json(reading.record(results), USER_FILES)["data"]
+    checksum = read_json(reading.record(results), UserFilesRecord)["data"]
     runs = [run for run in RunStore(results / "runs").records().values() if run["source"]["checksum"] == checksum]
     data = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
     images = max((run["images"] for run in runs), default=0)
@@ -225,7 +225,7 @@ def _state(store: RunStore, run: Run, identifier: str) -> str:
     state = store.state(identifier)
     if state not in RunStore.TRAINED:
         return state
-    record = store.record(identifier, RUN)
+    record = store.record(identifier, RunRecord)
     refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
     return "stale" if provenance.trained_by_other_code(record) else state
 
@@ -239,7 +239,7 @@ def _finished(states: list[str]) -> str:
 
 def _outdated(results: Path, path: Path) -> list[str]:
     """List the evaluated runs with stale rows, and those whose features or weights changed."""
-    made = read_json(path, [RUN]) if path.is_file() else []
+    made = read_json(path, [RunRecord]) if path.is_file() else []
     stale = sum(map(provenance.evaluated_by_other_code, made))
     found = [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
     changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))

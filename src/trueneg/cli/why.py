@@ -58,7 +58,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
     folder, runs, reports = results / top / "artefacts", [], None  # reports: likelihood study behind the class probabilities
     if top == "runs" and parts:
-        runs = [store.record(parts[0], records.RUN)]
+        runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
         found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
     elif not (folder / "study.yaml").is_file():
@@ -77,8 +77,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             reports = top
             found["stale"] += data.of_reports(top)
         elif kind != "theory":
-            found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
-            runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts, line)
+            found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
+            runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)
             found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
     for run in runs:
         objective = run["settings"]["objective"]

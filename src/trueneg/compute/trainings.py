@@ -12,7 +12,7 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
-from trueneg.store.records import MANIFEST, read_json
+from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS
@@ -131,7 +131,7 @@ class Trainings:
         # Formatted here, because Snakemake does not rerun a job if a parameter that depends on `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
         if found.keys() != named and manifest.is_file():
-            store, identifier = RunStore("results/runs"), read_json(manifest, MANIFEST)["runs"][0]["id"]
+            store, identifier = RunStore("results/runs"), read_json(manifest, Manifest)["runs"][0]["id"]
             recorded = store.record(identifier).get("files", {}) if store.state(identifier) in RunStore.TRAINED else {}
             found = {name: checksum for name, checksum in recorded.items() if name in named} | found
         return dict(sorted(found.items()))

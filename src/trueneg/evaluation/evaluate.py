@@ -108,7 +108,7 @@ def evaluate_runs(
         runs: output JSON file with the records of the runs.
         block: further arguments of :func:`encoded_runs`.
     """
-    store, listed = RunStore(block["store"]), records.read_json(block["manifest"], records.MANIFEST)["runs"]
+    store, listed = RunStore(block["store"]), records.read_json(block["manifest"], records.Manifest)["runs"]
     imported = {run["id"]: imported_rows(store, run["id"], settings) for run in listed if store.state(run["id"]) == "imported"}
     with encoded_runs(threads=settings["threads"], without=imported, **block) as encoded:
         names = {**encoded.names, **names}
@@ -163,5 +163,5 @@ def gather_training(
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
     """Return the study, dataset, objective and, if a winner decided it, variant that the runs of a manifest were trained for."""
-    content = records.read_json(manifest, records.MANIFEST)
+    content = records.read_json(manifest, records.Manifest)
     return {key: content[key] for key in ("study", "dataset", "objective", "variant") if key in content}

@@ -23,7 +23,7 @@ from trueneg.stats.comparison import headroom, primary_contrast, select, selecte
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
-from trueneg.store.records import RUN, read_json, read_rows
+from trueneg.store.records import RunRecord, read_json, read_rows
 from trueneg.store.rows import load_rows
 from trueneg.store.winners import chosen, read_winners
 
@@ -49,8 +49,8 @@ def summarise_study(
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
-    records = [record for path in inputs.runs for record in read_json(path, [RUN])]
-    records += [record for path in inputs.pilots for record in read_json(path, [RUN])]
+    records = [record for path in inputs.runs for record in read_json(path, [RunRecord])]
+    records += [record for path in inputs.pilots for record in read_json(path, [RunRecord])]
     _refuse_other_runs(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)

@@ -33,7 +33,7 @@ from trueneg.stats.measurement import KEYS
 from trueneg.store import user_files
 from trueneg.store.identity import run_id, same_evaluation
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import EVALUATED_RUN, EVALUATION, MANIFEST, RUN, USER_FILES, read_json, read_rows
+from trueneg.store.records import EvaluatedRun, Evaluation, Manifest, RunRecord, UserFilesRecord, read_json, read_rows
 from trueneg.store.rows import IDENTITY, load_rows
 from trueneg.store.run_store import RunStore
 
@@ -113,7 +113,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     texts = {block.files[-1]: _placed_runs(block.records, study.dataset.model_dump()) for block in blocks}
     for recorded, reading in _readings(name, studies, [record for block in blocks for record in block.records]):
         path, place = recorded.record(results), f"{READ}/{reading.place}.files.json"
-        record = user_files.moved(read_json(path, USER_FILES), reading.settings) if path.is_file() else None
+        record = user_files.moved(read_json(path, UserFilesRecord), reading.settings) if path.is_file() else None
         if record is not None:
             texts.setdefault(place, json.dumps(record, indent=1) + "\n")
     _write(files, texts, target)
@@ -170,9 +170,9 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     Raises:
         UserError: if no such rows were imported.
     """
-    folder, record = store.folder(identifier), store.record(identifier, RUN)
+    folder, record = store.folder(identifier), store.record(identifier, RunRecord)
     for path in sorted(folder.glob(RunStore.EVALUATED)):
-        found = read_json(path, EVALUATION, "Remove its folder to train the run again.")
+        found = read_json(path, Evaluation, "Remove its folder to train the run again.")
         if same_evaluation(training_kind(record["settings"]), found["evaluated"]["settings"], settings):
             return found | {"rows": [{"seed": record["seed"], "run": identifier, **row} for row in found["rows"]]}
     problem = "this run was imported without weights, and its rows were measured with other evaluation settings"
@@ -227,11 +227,11 @@ def _is_outdated(block: Block, store: RunStore) -> bool:
 
 def _read_block(folder: Path, place: str, remedy: str = RECREATE) -> Block:
     manifest, rows, curves, runs = (folder / pattern.format(place) for pattern in BLOCK)
-    listed = read_json(manifest, MANIFEST, remedy)["runs"]
+    listed = read_json(manifest, Manifest, remedy)["runs"]
     block = Block(
         place,
         {run["id"]: run["checksum"] for run in listed},
-        read_json(runs, [EVALUATED_RUN], remedy),
+        read_json(runs, [EvaluatedRun], remedy),
         load_rows(rows),
         read_rows(curves, ["run"], remedy),
     )

@@ -35,7 +35,7 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     known = _studies_of_runs(results)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) in RunStore.TRAINED:
-            record = store.record(folder.name, records.RUN)
+            record = store.record(folder.name, records.RunRecord)
             names = sorted(known.get(folder.name, {record["study"]}))
             if studies and not {*names} & {*studies}:
                 continue
@@ -56,7 +56,7 @@ def _studies_of_runs(results: Path) -> dict[str, set[str]]:
     """Return the studies that use each run, by its id; a run's record names only the study that trained it."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for path in results.glob("*/manifests/*/*/*.json"):
-        for run in records.read_json(path, records.MANIFEST)["runs"]:
+        for run in records.read_json(path, records.Manifest)["runs"]:
             found[run["id"]].add(path.relative_to(results).parts[0])
     return found
 
@@ -70,7 +70,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
     metrics, stale = {}, set()
     for name in studies:
         folder = results / name / "artefacts"
-        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
+        comparison = records.read_json(folder / "comparison.json", records.Comparison)
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
         metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(test)
@@ -79,7 +79,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
         validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
         metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
-        made = records.read_json(folder / "runs.json", [records.RUN])
+        made = records.read_json(folder / "runs.json", [records.RunRecord])
         stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
     return metrics, stale
 

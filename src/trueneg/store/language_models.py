@@ -18,11 +18,11 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
     """
     found = []
     for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
-        for model in records.read_json(manifest, records.LANGUAGE_MODELS)["models"]:
+        for model in records.read_json(manifest, records.LanguageModelManifest)["models"]:
             path = results / "language_models" / Path(model["folder"]).name / RunStore.RECORD
             record, state = {}, "used as released"
             if model["checksum"] is not None and path.is_file():
-                record = records.read_json(path, records.MODEL)
+                record = records.read_json(path, records.LanguageModelRecord)
                 is_stale = record["fingerprint"] != provenance.fingerprint(provenance.LANGUAGE_MODELS)
                 state = "stale: trained with another version of the code" if is_stale else "finished"
             found.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
@@ -35,7 +35,7 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     Raises:
         UserError: if a model is missing or does not match its checksum.
     """
-    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to train the language model again.")
+    listed = records.read_json(manifest, records.LanguageModelManifest, "Remove it to train the language model again.")
     for model in listed["models"]:
         path = Path(model["folder"]) / RunStore.MODEL
         if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):

@@ -39,7 +39,7 @@ TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # next to the c
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
-    *("filelock", "jsonschema", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
+    *("filelock", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
 )
 
 

@@ -1,56 +1,344 @@
 """Read the files that the pipeline writes (tables, records and settings); a damaged file raises a user error."""
 
+import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import pandas as pd
 import yaml
-from jsonschema import Draft202012Validator
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.specs.settings import Study
 
 SomeStudy = TypeVar("SomeStudy", bound=Study)
-Schema = Mapping[str, Any]
 
 AGAIN = "Delete it so that Snakemake recreates it."
-SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text(encoding="utf-8"))
-RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
-LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))
-EVALUATED_RUN, EVALUATION = (SCHEMAS[name] for name in ("evaluated_run", "evaluation"))
+ABSENT: Any = None  # default of an optional key; null is not allowed as its value
+
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]  # at most what an int64 column can hold
+RunId = Annotated[str, Field(pattern="^[0-9A-Za-z-]{1,100}$")]  # also a folder name
 
 
-def read_json(path: str | Path, schema: Schema | list[Schema] | None = None, remedy: str = AGAIN) -> Any:
-    """Read the content of a JSON file.
+class Content(BaseModel):
+    """Content of a file that the pipeline writes and reads back; values are not converted, and unknown keys are not checked."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Machine(Content):
+    host: str
+    system: str
+
+
+class Code(Content):
+    """Version of each method's code, and SHA-256 checksum of each source file."""
+
+    versions: dict[str, int]
+    files: dict[str, str]
+
+
+class Environment(Content):
+    """The code and the machine that computed a result; older records have a fingerprint of the code instead of its versions."""
+
+    code: Code = ABSENT
+    fingerprint: str = ABSENT
+    commit: str
+    machine: Machine
+    versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _identifies_code(self) -> Self:
+        if self.code is None and self.fingerprint is None:
+            raise ValueError("expected the key code or fingerprint")
+        return self
+
+
+class Named(Content):
+    name: str
+
+
+class Source(Named):
+    checksum: str
+
+
+class Length(Content):
+    epochs: Count | None
+    updates: Count | None
+
+
+class RunSettings(Content):
+    dataset: dict[str, Any]
+    encoder: Named
+    objective: Named
+    training: Length
+
+
+class EvaluationEnvironment(Environment):
+    settings: dict[str, Any]
+
+
+class TrainingRecord(Environment):
+    """What the records of all trained models contain."""
+
+    id: RunId
+    device: str
+    seconds: float
+    attempts: list[Any]
+    checksum: str = ABSENT
+
+
+class LanguageModelRecord(TrainingRecord):
+    """Provenance of a language model."""
+
+
+class RunRecord(TrainingRecord):
+    """Provenance of a run."""
+
+    study: str
+    dataset: str
+    objective: str
+    finished: str
+    seed: Count
+    images: Count
+    gpu_seconds: float = ABSENT
+    threads: Count = ABSENT
+    devices: Count = ABSENT
+    evaluated: Environment = ABSENT
+    files: dict[str, str] = ABSENT
+    source: Source
+    settings: RunSettings
+
+
+class EvaluatedRun(RunRecord):
+    """A block's record of a run: its provenance and that of its rows."""
+
+    evaluated: EvaluationEnvironment
+
+
+class ImportedRun(RunRecord):
+    """Record of a run without weights."""
+
+    checksum: str
+
+
+class Training(Content):
+    training: dict[str, Any]
+
+
+class TrainedSettings(Content):
+    """The part of a run's record that all of its readers need."""
+
+    settings: Training
+
+
+class Row(Content):
+    split: str
+    task: str
+    metric: str
+    value: float
+
+
+class Evaluation(Content):
+    """Rows of an imported run."""
+
+    evaluated: EvaluationEnvironment
+    rows: list[Row]
+
+
+class Attempt(Content):
+    seconds: float
+    device: str
+    devices: Count
+
+
+class Progress(Content):
+    """Progress of an unfinished run."""
+
+    epoch: Count
+    epochs: Count
+    spent: list[Attempt]
+    dataset: str = ABSENT
+    objective: str = ABSENT
+    seed: Count = ABSENT
+
+
+class ListedRun(Content):
+    seed: Count
+    id: RunId
+    checksum: str
+
+
+class Manifest(Content):
+    """The runs of one objective on one data set for one block of seeds."""
+
+    study: str
+    dataset: str
+    objective: str
+    variant: str = ABSENT
+    runs: list[ListedRun]
+
+
+class ListedLanguageModel(Content):
+    fold: Count
+    folder: str
+    checksum: str | None
+
+
+class LanguageModelManifest(Content):
+    """The language models of a corpus, one per fold."""
+
+    folds: Count
+    models: list[ListedLanguageModel]
+
+
+class Protocol(Content):
+    file: str
+    checksum: str
+    date: str
+    beforehand: bool
+
+
+class Headroom(Content):
+    dataset: str
+    label: str
+    sentence: str
+
+
+class Selection(Content):
+    dataset: str
+    objective: str
+    variant: str
+    candidates: Count
+
+
+class Measured(Content):
+    task: str
+    metric: str
+    labels: str | None
+    fraction: float | None
+    direction: str | None
+    k: float | None
+    group: str | None
+
+
+class PrimaryContrast(Measured):
+    answer: str
+    outcome: str
+
+
+class Comparison(Content):
+    """Results of a study's comparison."""
+
+    seeds: Count
+    protocol: Protocol | None = None
+    headroom: list[Headroom]
+    selected_by: dict[str, Any] = Field(alias="selected by")
+    selection: list[Selection]
+    primary: PrimaryContrast
+
+
+class Candidate(Content):
+    variant: dict[str, Any]
+    seeds: Count
+    mean: float
+    standard_deviation: float | None = Field(alias="standard deviation")
+    low: float | None
+    high: float | None
+    runs: str
+    tied: bool
+
+
+class Winner(Content):
+    variant: dict[str, Any]
+    candidates: list[Candidate]
+
+
+class Winners(Content):
+    """The candidates of a tuned study by data set and objective, and which of them won."""
+
+    rule: str
+    seeds: list[Count]
+    measured: Measured
+    winners: dict[str, dict[str, Winner]]
+
+
+class TitledStudy(Content):
+    """The part of a study's settings that all of their readers need."""
+
+    title: str
+
+
+class SourceSettings(Content):
+    source: str
+
+
+class FileStatus(Content):
+    size: Count
+    modified: int
+    checksum: str
+
+
+class ImageFilesStatus(Content):
+    stamp: str
+    checksum: str
+
+
+class UserFilesRecord(Content):
+    """Record of the user's files that the first job of a chain writes."""
+
+    kind: str
+    settings: SourceSettings
+    stamp: str
+    data: str
+    files: dict[str, FileStatus]
+    images: ImageFilesStatus
+
+
+Model = type[Content] | list[type[Content]]
+
+
+def read_json(path: str | Path, model: Model | None = None, remedy: str = AGAIN) -> Any:
+    """Read a JSON file and return its content as parsed, including keys that the model does not have.
 
     Args:
         path: the file.
-        schema: JSON Schema of the content; a one-element list if the content is a list of such items.
+        model: model that the content must match; a one-element list if the content is a list of such items.
         remedy: a sentence that tells the user how to fix an invalid file.
 
     Raises:
-        UserError: if the file is missing, damaged, or does not match the schema.
+        UserError: if the file is missing, damaged, or does not match the model.
     """
-    return _read(path, json.loads, {"type": "array", "items": schema[0]} if isinstance(schema, list) else schema, remedy)
+    return _read(path, json.loads, model, remedy)
 
 
 def read_settings(path: str | Path) -> Any:
     """Read the settings of a study from a YAML file; raises the same errors as :func:`read_json`."""
-    return _read(path, yaml.safe_load, SCHEMAS["study"], AGAIN)
+    return _read(path, yaml.safe_load, TitledStudy, AGAIN)
 
 
-def _read(path: str | Path, parse: Callable[[str], Any], schema: Schema | None, remedy: str) -> Any:
+def _read(path: str | Path, parse: Callable[[str], Any], model: Model | None, remedy: str) -> Any:
     with reading(path, Path(path).suffix[1:].upper(), remedy, missing=RUN_STEP):
         content = parse(Path(path).read_text(encoding="utf-8"))
-        wrong = next(Draft202012Validator(schema or {}).iter_errors(content), None)
-    if wrong is not None:
-        place = ".".join(map(str, wrong.absolute_path)) or "the content"
-        raise UserError(f"{path}: {place} is invalid ({wrong.message[:200]}). {remedy}")
+    try:
+        if model is not None:
+            _adapter(model[0] if isinstance(model, list) else model, isinstance(model, list)).validate_python(content)
+    except ValidationError as error:
+        mistake = error.errors(include_url=False)[0]
+        place = ".".join(map(str, mistake["loc"])) or "the content"
+        message = mistake["msg"].partition(" or instance of")[0].removeprefix("Value error, ")
+        problem = "missing" if mistake["type"] == "missing" else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
+        raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
     return content
+
+
+@functools.cache
+def _adapter(model: type[Content], is_list: bool) -> TypeAdapter[Any]:
+    return TypeAdapter(list[model] if is_list else model)  # type: ignore[valid-type]
 
 
 def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:

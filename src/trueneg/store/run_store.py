@@ -20,11 +20,9 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable
-from trueneg.store.records import MANIFEST, PROGRESS, RUN, SCHEMAS, Schema, read_json
+from trueneg.store.records import Content, ImportedRun, Manifest, Progress, RunRecord, TrainedSettings, read_json
 
 log = logging.getLogger(__name__)
-
-SETTINGS, IMPORTED = SCHEMAS["settings"], SCHEMAS["imported"]
 
 
 class RunStore:
@@ -60,33 +58,33 @@ class RunStore:
         """Return the state `code` of a trained run, with ``imported`` appended if its weights are not here."""
         return f"{code}, imported" if self.state(identifier) == "imported" else code
 
-    def record(self, identifier: str, schema: Schema = SETTINGS) -> dict[str, Any]:
+    def record(self, identifier: str, model: type[Content] = TrainedSettings) -> dict[str, Any]:
         """Read the record of a finished run.
 
         Args:
             identifier: the run's id.
-            schema: JSON Schema that the record must match.
+            model: model that the record must match.
 
         Raises:
             UserError: if the run is not finished, or its record is damaged.
         """
-        return read_json(self.folder(identifier) / self.RECORD, schema, "Remove its folder to train the run again.")
+        return read_json(self.folder(identifier) / self.RECORD, model, "Remove its folder to train the run again.")
 
     def checksum(self, identifier: str) -> str:
         """Return a run's model checksum; for an imported run, the recorded one."""
         if self.state(identifier) == "imported":
-            return self.record(identifier, IMPORTED)["checksum"]
+            return self.record(identifier, ImportedRun)["checksum"]
         return file_checksum(self.folder(identifier) / self.MODEL)
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Read the records of all finished and imported runs, by id, and check all of their keys."""
         found = sorted(self.path.glob(f"*/{self.RECORD}"))
-        return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
+        return {path.parent.name: self.record(path.parent.name, RunRecord) for path in found}
 
     def progress(self, identifier: str) -> dict[str, Any]:
         """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""
         with contextlib.suppress(UserError):  # a running job rewrites a damaged file within seconds
-            return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
+            return read_json(self.folder(identifier) / self.PROGRESS, Progress)
         return {}
 
     def forget_progress(self, identifier: str) -> None:
@@ -162,7 +160,7 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     Raises:
         UserError: if a model is missing or does not match its checksum.
     """
-    manifest = read_json(path, MANIFEST)
+    manifest = read_json(path, Manifest)
     for run in manifest["runs"]:
         model = store.folder(run["id"]) / RunStore.MODEL
         run["model"] = None if store.state(run["id"]) == "imported" else model

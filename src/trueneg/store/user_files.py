@@ -26,7 +26,7 @@ from trueneg.io.files import UserFiles, atomic_write, file_checksum
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
-from trueneg.store.records import USER_FILES, read_json
+from trueneg.store.records import UserFilesRecord, read_json
 
 # Modules whose function `user_files` lists the files of a source, by kind and name of the source. The reports of MIMIC-CXR are
 # left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
@@ -128,7 +128,7 @@ def look(reading: Reading, results: Path) -> Look:
         UserError: if the record is damaged.
     """
     path = reading.record(results)
-    record = read_json(path, USER_FILES) if path.is_file() else None
+    record = read_json(path, UserFilesRecord) if path.is_file() else None
     with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
         listed = _listed(reading)
         files, images = _status(listed.files), _status(listed.images)
@@ -264,7 +264,7 @@ class DataChanges:
     def _compare(self, place: str) -> tuple[str, list[str]]:
         """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
         path = Reading(place, "", {}).record(self._results)
-        record = read_json(path, USER_FILES) if path.is_file() else None
+        record = read_json(path, UserFilesRecord) if path.is_file() else None
         if record is None or not _has_files(record):
             return "", []
         reading = Reading(place, record["kind"], record["settings"])

@@ -11,7 +11,7 @@ from trueneg.config.runs import canonical
 from trueneg.errors import UserError
 from trueneg.stats.candidates import CANDIDATE
 from trueneg.stats.measurement import Measurement
-from trueneg.store.records import SCHEMAS, read_json
+from trueneg.store.records import Winners, read_json
 
 WINNERS = "tuning/winners.json"  # below results/<study>
 
@@ -42,7 +42,7 @@ def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame]:
     Raises:
         UserError: if the file is missing or damaged.
     """
-    content = read_json(path, SCHEMAS["winners"], "Remove it, or correct tuning.winners.")
+    content = read_json(path, Winners, "Remove it, or correct tuning.winners.")
     rows = [
         row | {"dataset": dataset, "objective": objective, "variant": variant, "chosen": row["variant"] == winner["variant"]}
         for dataset, winners in content["winners"].items()
@@ -85,7 +85,7 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
             f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's configurations: "
             f"{', '.join(choices)}. Correct tuning.winners, or the values of objectives.{family}."
         )
-    pilots = set(read_json(path, SCHEMAS["winners"])["seeds"])
+    pilots = set(read_json(path, Winners)["seeds"])
     if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
         raise UserError(
             f"{path}: the winners were selected on seed {shared[0]}, which is also compared. Change the study's seeds."

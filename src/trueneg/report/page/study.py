@@ -130,7 +130,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     test = gathered.variants[gathered.variants["split"] == "test"]
     rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
-    found = records.read_json(gathered.folder / "runs.json", [records.RUN])
+    found = records.read_json(gathered.folder / "runs.json", [records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in found:
         machine, source = record["machine"], record["source"]
