@@ -221,6 +221,78 @@ def test_where_lower_values_are_better_the_lowest_mean_is_selected():
     assert (found["variant"], found["validation mean"]) == ('{"x":2}', 15)
 
 
+# Validation accuracies in percent of seed 0, 1, …, by candidate; None: that seed is missing.
+DISTINCT_RULES = {
+    '{"best":"median"}': [60, 60, 60, 10, 10],
+    '{"best":"maximum"}': [99, 20, 20, 20, 20],
+    '{"best":"mean"}': [80, 80, 50, 50, 50],
+    '{"best":"minimum"}': [55, 55, 55, 55, 52],
+    '{"best":"last"}': [10, 10, 10, 10, 90],
+}
+PERCENT = {
+    ("digits", "a"): DISTINCT_RULES,
+    ("digits", "b"): {'{"x":1}': [10, 20], '{"x":2}': [40, 60], '{"x":3}': [60, 40]},
+    ("cifar10", "a"): {variant: [*values[::-1], None, 30] for variant, values in DISTINCT_RULES.items()},
+    ("cifar10", "b"): {'{"x":1}': [10, 20, 60], '{"x":2}': [10, 30, 50], '{"x":3}': [30, 30, None]},
+}
+
+
+def best_mean(of_variants, higher_is_better):
+    """Return the candidate with the best mean over the shared seeds (the first of equal ones), their number, and this mean."""
+    seeds = [seed for seed, values in enumerate(zip(*of_variants.values(), strict=True)) if None not in values]
+    best, best_total = None, None
+    for variant, values in of_variants.items():
+        total = sum(values[seed] for seed in seeds)
+        if best is None or (total > best_total if higher_is_better else total < best_total):
+            best, best_total = variant, total
+    return best, len(seeds), best_total / len(seeds) / 100
+
+
+def assert_best_means_are_selected(percent, higher_is_better):
+    """Select on shuffled rows whose values on the test split, and of another metric, favour the worst candidates."""
+    shown = [
+        rows_of({objective: [value and sign * value / 100 for value in values]}, dataset, variant=variant, **changed)
+        for (dataset, objective), of_variants in percent.items()
+        for variant, values in of_variants.items()
+        for sign, changed in (
+            (1, {"split": "validation"}),
+            (-1, {"split": "validation", "metric": "auc"}),
+            (-1, {"split": "test"}),
+        )
+    ]
+    rows = pd.concat(shown, ignore_index=True).sample(frac=1, random_state=0)
+    candidates = {objective: list(of_variants) for (_, objective), of_variants in percent.items()}
+    found = select(rows, candidates, MEASURED, higher_is_better).set_index(["dataset", "objective"])
+    assert set(found.index) == set(percent)
+    for place, of_variants in percent.items():
+        variant, seeds, mean = best_mean(of_variants, higher_is_better)
+        assert found.loc[place, ["variant", "seeds", "candidates"]].tolist() == [variant, seeds, len(of_variants)]
+        assert found.loc[place, "validation mean"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_the_candidate_with_the_best_mean_is_selected_where_every_other_statistic_prefers_another_one(higher_is_better):
+    percent = PERCENT
+    if not higher_is_better:
+        percent = {
+            place: {variant: [value and 100 - value for value in values] for variant, values in of_variants.items()}
+            for place, of_variants in PERCENT.items()
+        }
+    assert_best_means_are_selected(percent, higher_is_better)
+    assert best_mean(DISTINCT_RULES, True)[0] == '{"best":"mean"}'
+    rules = {"median": np.median, "maximum": max, "minimum": min, "last": lambda values: values[-1]}
+    for name, rule in rules.items():
+        assert max(DISTINCT_RULES, key=lambda variant: rule(DISTINCT_RULES[variant])) == f'{{"best":"{name}"}}'
+
+
+@given(st.integers(1, 6).flatmap(lambda seeds: st.lists(st.lists(st.integers(1, 4), min_size=seeds, max_size=seeds), min_size=2)))
+@settings(deadline=None, max_examples=30, derandomize=True)
+def test_the_first_candidate_with_the_best_mean_is_selected(values):
+    percent = {("digits", "a"): {f'{{"x":{x}}}': of_seeds for x, of_seeds in enumerate(values)}}
+    for higher_is_better in (True, False):
+        assert_best_means_are_selected(percent, higher_is_better)
+
+
 def test_a_single_variant_is_chosen_without_validation_rows():
     test = variants_of({1: [0.1, 0.2, 0.3]})
     found = select(test, {"a": ['{"x":1}'], "b": ["{}"]}, MEASURED).set_index("objective")
