@@ -41,10 +41,15 @@ for step in workflow.rules:
         step.conda_env = f"{workflow.basedir}/envs/trueneg.yaml"
 
 
+# The files of every block: Snakemake does not look for missing inputs of files that exist, and deletes those of a failed job.
+BLOCKS = [path for kind in rules.evaluate.output for path in trainings.each_block(kind)]
+
+
 # All results of the configuration, and the page that shows them.
 rule all:
     default_target: True
     input:
+        BLOCKS,
         "results/index.html",
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
@@ -55,7 +60,10 @@ for target, wanted in {
     # Train the encoders only.
     "models": trainings.each_block(rules.train.output.manifest),
     # Train and evaluate the encoders; draw nothing.
-    "rows": collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
+    "rows": [
+        *BLOCKS,
+        *collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
+    ],
     # All figures; needs only rows and artefacts, so any machine can draw them.
     "figures": drawn("figures", STUDIES),
     # All tables; needs only rows and artefacts, so any machine can write them.
@@ -105,5 +113,6 @@ onerror:
 
 
 onsuccess:
-    print(provenance.stale_message(RunStore("results/runs")), end="")
+    store = RunStore("results/runs")
+    print(versions.stale_note(store.records(), store.path), end="")
     print(findings.report("results", STUDIES), end="")

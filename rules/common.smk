@@ -19,7 +19,7 @@ from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.report import catalogue, findings
 from trueneg.report.published import published_numbers
-from trueneg.store import provenance
+from trueneg.store import versions
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.run_store import RunStore
 
@@ -117,20 +117,20 @@ def growing(section, gpus=None, **found):
     return asked | ({"gres": as_gres} if gres else {"gpu": gpus}) if gpus else asked
 
 
-def when_planned(function, *arguments):
-    """Return a parameter that is computed only when a job is planned, such as a code fingerprint; if it changes, the job reruns."""
-
-    def parameter(wildcards):
-        return function(*arguments)
-
-    return parameter
+def raised(*names):
+    """Return a parameter with the named versions once one of them has been raised, so that the jobs then run again."""
+    later = {name: CODE[name] for name in names if CODE[name] > 1}
+    return {"version": later} if later else {}
 
 
+def report_code(wildcards):
+    """Return a digest of the files of the report; if it changes, figures, tables and the page are made again."""
+    return catalogue.report_code()
+
+
+CODE = versions.today()
 LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
-FORMATS = {
-    "figures": ["png", "pdf", "svg", "txt", "code"],
-    "tables": ["csv", "md", "tex", "txt", "code"],
-}
+FORMATS = catalogue.FILES
 
 
 def drawn(kind, studies, names=None):

@@ -63,6 +63,7 @@ rule subsets:
     resources:
         **growing("resources/subsets"),
     params:
+        **raised("subsets"),
         settings=trainings.dataset,
         seeds=trainings.seeds,
         group=trainings.primary_group,

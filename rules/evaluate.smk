@@ -41,6 +41,7 @@ rule select:
     resources:
         **growing("resources/select"),
     params:
+        **raised("comparison"),
         settings=trainings.selecting,
     script:
         "../workflow/scripts/select_winners.py"
@@ -68,6 +69,7 @@ rule compare:
     resources:
         **growing("resources/compare"),
     params:
+        **raised("comparison"),
         study=setting("{study}"),
         protocol=protocol,
     script:

@@ -32,7 +32,7 @@ for study, files in catalogue.files_by_study(STUDIES).items():
         resources:
             **growing("resources/draw"),
         params:
-            code=when_planned(catalogue.code_of, STUDIES[study]),
+            code=report_code,
         script:
             "../workflow/scripts/draw.py"
 
@@ -49,6 +49,6 @@ rule page:
     resources:
         **growing("resources/page"),
     params:
-        code=when_planned(provenance.fingerprint, provenance.REPORT),
+        code=report_code,
     script:
         "../workflow/scripts/page.py"

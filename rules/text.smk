@@ -16,6 +16,7 @@ rule phantom_reports:
     resources:
         **growing("resources/phantom_reports"),
     params:
+        **raised("reports/phantom"),
         settings=readings.settings("{study}/text/{corpus}/reports"),
         seed=setting("{study}/seed"),
     script:
@@ -51,6 +52,7 @@ rule sentences:
     resources:
         **growing("resources/sentences"),
     params:
+        **raised("splitter"),
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/sentences.py"
@@ -97,6 +99,7 @@ rule language_model:
     resources:
         **growing("{study}/scoring", corpora.training_gpus),
     params:
+        **raised("language_model"),
         settings=setting("{study}/language_models/{model}"),
         seed=setting("{study}/seed"),
         store="results/language_models",
@@ -117,6 +120,7 @@ rule score:
     resources:
         **growing("{study}/scoring", corpora.scoring_gpus),
     params:
+        **raised("likelihoods"),
         settings=corpora.scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
@@ -142,6 +146,7 @@ rule eta:
     resources:
         **growing("resources/eta"),
     params:
+        **raised("class_probability"),
         settings=setting("{study}/eta"),
         seed=setting("{study}/seed"),
     script:

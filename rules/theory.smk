@@ -5,12 +5,11 @@ rule simulate:
     """Run one experiment on the stochastic process, or compare one bound with the quantity that it bounds."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
-        code="results/{study}/artefacts/simulation/{experiment}.code",
     resources:
         **growing("{study}"),
     params:
+        **raised("simulation"),
         settings=experiments,
-        code=when_planned(provenance.fingerprint, provenance.SIMULATION),
     script:
         "../workflow/scripts/simulate.py"
 

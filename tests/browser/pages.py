@@ -14,11 +14,11 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
 from trueneg.report.build import write_page
-from trueneg.store import provenance
+from trueneg.store import versions
 from trueneg.text import privacy
 
 OBJECTIVES = ("CL", "DCL-LM", "Oracle")
-STALE = "0" * 16
+STALE = 0  # a version before the current one
 SECONDS = 10.5
 
 
@@ -29,7 +29,7 @@ def record(run, number, **changes):
         "id": f"{number:012x}",
         "source": {"name": "phantom", "checksum": "7e3f" * 16},
         "images": 1800,
-        "fingerprint": provenance.training_fingerprint(run.settings),
+        "code": {"versions": versions.training_versions(run.settings), "files": {}},
         "versions": {"python": "3.11.7", "torch": "2.15.0", "numpy": "2.4.6"},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
         "machine": {"host": "here", "system": "Linux-6.18-x86_64", "cores": 2},
@@ -51,7 +51,7 @@ def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **
     study = ImageTextStudy.model_validate(given | ({} if seeds is None else {"seeds": seeds}))
     (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
     records = [record(run, number) for number, run in enumerate(runs.all_runs(name, study))]
-    records[0]["fingerprint"] = STALE
+    records[0]["code"]["versions"]["training/image-text"] = STALE
     (folder / "runs.json").write_text(json.dumps(records))
     if seeds is not None:
         synthetic_pairs.curves(study).to_parquet(folder / "curves.parquet")
@@ -103,7 +103,12 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     released = [{"fold": 0, "folder": "organisation/model", "checksum": None}]
     for manifest, listed in (("BERT", models), ("released", released)):
         (manifests / f"{manifest}.json").write_text(json.dumps({"folds": len(listed), "models": listed}))
-    made = {"id": "abcdef", "seed": 0, "fingerprint": STALE, "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70"}
+    made = {
+        "id": "abcdef",
+        "seed": 0,
+        "code": {"versions": {"language_model": STALE}},
+        "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
+    }
     made |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
     (trained / "run.json").write_text(json.dumps(made | {"device": "cuda", "seconds": 150.0}))
 

@@ -159,7 +159,7 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     run = origin["runs"][0]
     for told in (
         run["id"],
-        run["fingerprint"],
+        "version 1",
         run["data"],
         run["machine"]["host"],
         "training.batch_size: 64",
@@ -167,7 +167,7 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     ):
         assert told in text
     assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
-    assert run["evaluated"]["fingerprint"] in text
+    assert run["evaluated"]["code"]["versions"]["task/images/knn"] == 1
     assert run["gpu_seconds"] == 0
     assert run["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in run["attempts"]))
     origin, text = why(finished_project, results / "tiny/figures/training_loss.png")
@@ -205,16 +205,18 @@ def test_why_flags_what_does_not_hold_any_more(project):
     assert "is older than" in text
     os.utime(figure)
     assert why(project, figure)[0]["stale"] == []
-    figure.with_suffix(".code").write_text("another")
+    drawn = results / "tiny/drawings/figures/training_loss.json"
+    drawn.write_text(json.dumps(json.loads(drawn.read_text()) | {"code": "another"}))
     assert ["trueneg.report" in reason for reason in why(project, figure)[0]["stale"]] == [True]
     other = why(project, results / "tiny/figures/share_at_bound.png")[0]["stale"]  # older than the rows, but of today's code
     assert ["trueneg.report" in reason for reason in other] == [False]
     (run, *_) = results.glob("runs/*/run.json")
     record = json.loads(run.read_text())
-    run.write_text(json.dumps(record | {"fingerprint": "another", "finished": "later"}))
+    record["code"]["versions"]["subsets"] = 0
+    run.write_text(json.dumps(record | {"finished": "later"}))
     origin, _ = why(project, rows)
     assert origin["stale"] == ["1 of the runs: trained again since it was evaluated"]
-    assert "trained with another version of the code" in why(project, run.parent.name)[1]
+    assert "trained with subsets version 0 (now 1)" in why(project, run.parent.name)[1]
 
 
 def test_checking_and_listing_do_not_import_torch(tmp_path):

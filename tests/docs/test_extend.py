@@ -11,18 +11,12 @@ from tests.docs.pages import ROOT, blocks
 from tests.projects import new_project
 
 PAGE = "docs/extend.md"
-FINGERPRINTS = """
+VERSIONS = """
 import json
-from trueneg.store.identity import STUDIES
-from trueneg.specs.settings import models_within
-from trueneg.store.provenance import evaluation_fingerprint, training_fingerprint
+from trueneg.store.versions import objective_files, today
 
-found = {}
-for kind, study in STUDIES.items():
-    for objective in models_within(study.model_fields["objectives"].annotation):
-        settings = {"training": {"kind": kind}, "objective": {"name": objective.model_fields["name"].annotation.__args__[0]}}
-        found[f"{kind} {settings['objective']['name']}"] = training_fingerprint(settings), evaluation_fingerprint(settings)
-print(json.dumps(found))
+settings = {"training": {"kind": "images"}, "objective": {"name": "trim"}}
+print(json.dumps({"versions": today(), "files": objective_files(settings)}))
 """
 ESTIMATOR = """
 import doctest, torch
@@ -157,9 +151,9 @@ def project(tmp_path):
     return new_project(tmp_path / "project")
 
 
-def fingerprints(project):
-    """Of training and evaluation, by kind of study and objective."""
-    return json.loads(run_in(project, [sys.executable, "-c", FINGERPRINTS]))
+def code_of(project):
+    """The versions of everything, and the checksums of the files of the objective `trim`."""
+    return json.loads(run_in(project, [sys.executable, "-c", VERSIONS]))
 
 
 def write(project, name, text):
@@ -181,16 +175,17 @@ def test_the_estimator_is_known_to_library_and_configuration(project):
 
 
 def test_a_new_estimator_is_new_files_alone_and_concerns_its_own_runs_alone(project):
-    before = fingerprints(project)
+    before = code_of(project)["versions"]
     assert not [title for title in titles("An estimator") if (ROOT / title).exists()]
     write_files(PAGE, project, "An estimator")
-    after = fingerprints(project)
-    assert set(after) - set(before) == {"images trim", "image-text trim"}
-    assert {name: after[name] for name in before} == before
+    after = code_of(project)
+    assert after["versions"] == before | {"objective/images/trim": 1, "objective/image-text/trim": 1}
     estimator = project.path / "src/trueneg/losses/estimators/trimmed.py"
     estimator.write_text(estimator.read_text() + "\nEDITED = 1\n")
-    edited = fingerprints(project)
-    assert {name for name in edited if edited[name] != after[name]} == {"images trim", "image-text trim"}
+    edited = code_of(project)
+    assert edited["versions"] == after["versions"]
+    changed = {file for file, checksum in edited["files"].items() if after["files"][file] != checksum}
+    assert changed == {"losses/estimators/trimmed.py"}
 
 
 @pytest.mark.long

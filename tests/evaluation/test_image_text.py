@@ -385,5 +385,5 @@ def test_the_runs_of_a_manifest_are_evaluated_into_one_table(rows, model, source
     ]
     (record,) = json.loads((tmp_path / "runs.json").read_text())
     evaluated = record.pop("evaluated")
-    assert {"fingerprint", "versions", "commit", "machine"} <= evaluated.keys()
+    assert {"code", "versions", "commit", "machine"} <= evaluated.keys()
     assert record == {"settings": RUN} | names

@@ -171,8 +171,8 @@ def _record_speeds(runs: list[Any], source: ImageSource, store: Path) -> None:
         identifier = run_id(run, source.checksum)
         record = run.to_json() | {"id": identifier, "source": {"name": source.name, "checksum": source.checksum}}
         record |= {"seconds": 1.0, "views": 1000, "images": 100, "attempts": []}
-        record |= dict.fromkeys(("fingerprint", "commit", "device", "finished"), "-")
-        record |= {"machine": {"host": "-", "system": "-"}, "versions": {}}
+        record |= dict.fromkeys(("commit", "device", "finished"), "-")
+        record |= {"machine": {"host": "-", "system": "-"}, "versions": {}, "code": {"versions": {}, "files": {}}}
         folder = store / identifier
         folder.mkdir(exist_ok=True)
         (folder / "run.json").write_text(json.dumps(record))

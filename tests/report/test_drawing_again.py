@@ -1,12 +1,14 @@
 """A figure or table is drawn again only when its files or its code changed; a failing one does not stop the others."""
 
+import shutil
+from pathlib import Path
+
 import pandas as pd
 import pytest
 import synthetic_pairs
 
 from trueneg.errors import UserError
 from trueneg.report import build, catalogue
-from trueneg.store import provenance
 
 FIGURES, TABLES = ("eta_by_class", "training_loss"), ("tasks", "differences")
 
@@ -28,8 +30,8 @@ def study(tmp_path, monkeypatch):
 
 def drawn(study):
     """When each figure and table was drawn."""
-    kept = (study / build.KEPT).glob("*/*.json")
-    return {path.relative_to(study / build.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
+    kept = (study / catalogue.KEPT).glob("*/*.json")
+    return {path.relative_to(study / catalogue.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
 
 
 def drawn_again(study, before):
@@ -54,14 +56,33 @@ def test_only_what_read_changed_files_is_drawn_again(study):
     assert drawn_again(study, before) == {"figures/training_loss", "tables/tasks"}
 
 
-def test_only_what_the_changed_code_makes_is_drawn_again(study, monkeypatch):
+def test_an_edited_file_of_the_report_redraws_everything(study, tmp_path, monkeypatch):
     build.draw_study(study)
-    before, known = drawn(study), provenance.drawing_code
-    edited = "trueneg.report.figures.eta_by_class"
-    monkeypatch.setattr(provenance, "drawing_code", lambda module: known(module) + "0" * (module == edited))
+    before, unedited = drawn(study), catalogue.report_code()
+    package = tmp_path / "trueneg"
+    for name in ("report", "stats"):
+        shutil.copytree(Path(catalogue.__file__).parents[1] / name, package / name)
+    monkeypatch.setattr(catalogue, "__file__", str(package / "report/catalogue.py"))
+    assert catalogue.report_code() == unedited
+    assert not catalogue.drawn_by_other_code(study / "figures/eta_by_class.png")
+    for file in ("report/figures/eta_by_class.py", "report/page/page.html", "report/page/styles/page.css", "stats/comparison.py"):
+        path = next(package.rglob("*.css")) if file.endswith(".css") else package / file
+        path.write_text(path.read_text() + " ")
+        assert catalogue.report_code() != unedited
+        unedited = catalogue.report_code()
+    assert catalogue.drawn_by_other_code(study / "figures/eta_by_class.png")
     build.draw_study(study)
-    assert drawn_again(study, before) == {"figures/eta_by_class"}
-    assert (study / "figures/eta_by_class.code").read_text() == known(edited) + "0"
+    assert drawn_again(study, before) == set(before)
+
+
+def test_a_damaged_drawing_is_drawn_again(study):
+    build.draw_study(study)
+    before = drawn(study)
+    intact = (study / "drawings/tables/tasks.csv").read_text()
+    (study / "drawings/tables/tasks.csv").write_text(intact.replace("1", "2"))
+    build.draw_study(study)
+    assert (study / "tables/tasks.csv").read_text() == intact
+    assert drawn_again(study, before) == {"tables/tasks"}
 
 
 def test_what_cannot_be_drawn_is_named_at_the_end_and_everything_else_is_kept(study):
@@ -76,10 +97,3 @@ def test_what_cannot_be_drawn_is_named_at_the_end_and_everything_else_is_kept(st
     build.draw_study(study)
     assert drawn_again(study, others) == {"figures/eta_by_class"}
     assert (study / "figures/eta_by_class.png").is_file()
-
-
-def test_the_fingerprint_of_a_figure_holds_its_own_code_and_none_of_another():
-    reached = provenance.reachable(("trueneg.report.figures.embedding",))
-    assert {"trueneg.report.drawing", "trueneg.report.plots", "trueneg.stats.comparison"} <= set(reached)
-    others = ("trueneg.report.figures.", "trueneg.report.tables.", "trueneg.report.page", "trueneg.report.build")
-    assert [name for name in reached if name.startswith(others)] == ["trueneg.report.figures.embedding"]

@@ -67,7 +67,7 @@ def test_every_run_is_known_with_what_made_it_and_candidates_without_test_values
     states = [run["state"] for run in provenance.runs]
     assert states == ["stale"] + ["finished"] * (len(states) - 1)
     first = provenance.runs[0]
-    assert first["made"]["Code"] == STALE
+    assert first["made"]["Code"] == f"version 1 except training/image-text: {STALE}"
     assert first["made"]["Commit"] == "8a226e2ecca8"
     for key in ("epochs", "batch_size"):
         assert first["configuration"][f"training.{key}"] == json.dumps(first["settings"]["training"][key])
@@ -237,15 +237,11 @@ def test_runs_that_no_study_holds_are_listed_too(tmp_path):
     assert "1 more in the store" in text
 
 
-def test_a_study_without_runs_names_its_files_and_the_code_that_made_them(tmp_path):
+def test_a_study_without_runs_names_its_files(tmp_path):
     add_theory(tmp_path)
     folder = tmp_path / "theory" / "artefacts"
-    assert described_files(folder)["code"] == []
-    (folder / "simulation" / "numbers.code").write_text("0123456789abcdef")
-    found = described_files(folder)
-    (line,) = found["files"]
+    (line,) = described_files(folder)["files"]
     assert line.endswith("theory/artefacts/simulation/numbers.parquet")
-    assert found["code"] == ["0123456789abcdef"]
 
 
 def test_the_page_of_a_likelihood_study_names_its_language_models_with_what_made_them(tmp_path):
@@ -253,7 +249,15 @@ def test_the_page_of_a_likelihood_study_names_its_language_models_with_what_made
     text = page_of(tmp_path).read_text()
     assert 'popovertarget="words:made:0"' in text
     trained, gone, released = re.findall(r"<dl>\s*<dt>Model</dt>.*?</dl>", text, flags=re.DOTALL)
-    for found in ("BERT (abcdef)", STALE, "8a226e2ecca8", "torch 2.15.0", "2.5 min", "GPU seconds not recorded", "7e3f"):
+    for found in (
+        "BERT (abcdef)",
+        f"<dt>Version</dt><dd>{STALE}</dd>",
+        "8a226e2ecca8",
+        "torch 2.15.0",
+        "2.5 min",
+        "GPU seconds not recorded",
+        "7e3f",
+    ):
         assert found in trained
     assert "BERT<" in gone
     assert "7e3f" in gone

@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
+from trueneg.specs import stages
 from trueneg.store.history import run_table
-from trueneg.store.run_store import RunStore
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.engine import train_runs
 
@@ -123,21 +126,63 @@ def test_a_finished_run_that_recorded_other_settings_is_refused(tmp_path):
 def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
-    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
+    monkeypatch.setitem(stages.VERSIONS, "training/images", 2)
     train_runs(**job.arguments())
-    assert "was made with different settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
-    assert job.record["fingerprint"] == "edited"
+    assert "versions of the code; moved to checkpoint.outdated.safetensors" in caplog.text
+    assert job.record["code"]["versions"]["training/images"] == 2
     first, second = job.record["attempts"]
     assert second["digest"] != first["digest"]
-    assert second["digest"].endswith("-edited")
 
 
 def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monkeypatch):
     job = new_job(tmp_path, checkpoint_minutes=5)
-    answers = iter(["before", "after"])
-    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: next(answers))
+    answers = iter([{"file.py": "before"}, {"file.py": "after"}])
+    monkeypatch.setattr(engine.versions, "objective_files", lambda settings: next(answers))
     train_runs(**job.arguments())
-    assert job.record["fingerprint"] == "before"
+    assert job.record["code"]["files"] == {"file.py": "before"}
+
+
+def test_an_edit_without_a_higher_version_is_logged_and_makes_nothing_stale(tmp_path, monkeypatch, caplog):
+    job = new_job(tmp_path)
+    job.killed_at(RunStore.CURVES, "half written")
+    monkeypatch.setattr(engine.versions, "objective_files", lambda settings: {"losses/estimators/debiased.py": "edited"})
+    train_runs(**job.arguments())
+    assert "code differs, VERSION not raised since an earlier attempt" in caplog.text
+    assert job.record["code"]["files"] == {"losses/estimators/debiased.py": "edited"}
+    assert len(job.record["attempts"]) == 2
+    caplog.clear()
+    monkeypatch.undo()
+    train_runs(**job.arguments(), retrain_stale=True)
+    assert f"run {job.run.name}: code differs, VERSION not raised since it was trained" in caplog.text
+    assert "is finished and reused" in caplog.text
+    (row,) = run_table(job.store.path.parent).to_dict("records")
+    assert (row["state"], row["code"]) == ("finished", "code differs, VERSION not raised")
+
+
+def test_damaged_weights_of_a_finished_run_are_refused_and_the_remedy_trains_it_again(tmp_path):
+    job = new_job(tmp_path, checkpoint_minutes=5).finish()
+    intact = job.model
+    weights = load_file(job.run / RunStore.MODEL)
+    save_file({name: value * 0 for name, value in weights.items()}, job.run / RunStore.MODEL)  # a valid file
+    manifest = Path(job.arguments()["manifest"])
+    for _ in range(2):  # listing the run again does not accept the damage
+        with pytest.raises(UserError, match=rf"{job.run.name}/model\.safetensors is damaged.*Remove the folder .*{job.run.name}"):
+            train_runs(**job.arguments())
+        with pytest.raises(UserError, match="damaged"):
+            read_manifest(manifest, job.store)
+    shutil.rmtree(job.run)
+    train_runs(**job.arguments())
+    assert job.model == intact
+
+
+def test_a_damaged_curve_or_record_of_a_finished_run_is_noticed(tmp_path):
+    job = new_job(tmp_path, checkpoint_minutes=5).finish()
+    assert job.store.damaged(job.run.name) == ""
+    for name in (RunStore.CURVES, RunStore.RECORD):
+        content = (job.run / name).read_bytes()
+        (job.run / name).write_bytes(content + b" ")
+        assert name in job.store.damaged(job.run.name)
+        (job.run / name).write_bytes(content)
 
 
 def test_what_a_kill_after_the_record_left_behind_is_removed(tmp_path):
@@ -168,7 +213,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
     shutil.copytree(other.run, job.store.path / other.run.name)
     begun = row["run"]
     assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "interrupted", other.run.name: "finished"}
-    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
+    monkeypatch.setitem(stages.VERSIONS, "training/images", 2)
     assert run_table(job.folder).set_index("run")["state"][other.run.name] == "stale"
 
 

@@ -19,7 +19,8 @@ from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc
-from trueneg.store import provenance
+from trueneg.specs import stages
+from trueneg.store import versions
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine, radiograph_augmentation
 from trueneg.training.guides import UNRATED, rate_pairs
@@ -689,7 +690,7 @@ def test_crops_reach_every_place_and_each_image_has_its_own():
 
 def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(source, subset, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
-    settings = settings_of(OBJECTIVES["dcl lm"])
+    settings = settings_of(OBJECTIVES["dcl lm"]) | {"dataset": {"source": "phantom"}}
     write_pairs(source, tmp_path / "pairs.npz")
     write_pair_subsets([subset], tmp_path / "subsets.parquet")
     job = {
@@ -706,7 +707,7 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     training = ImageText(settings, 0, source, subset, CPU)
     rows = [training.train_epoch() for _ in range(training.epochs)]
     assert record["pairs"] == training.updates * 16
-    assert record["fingerprint"] == provenance.training_fingerprint(settings)
+    assert record["code"]["versions"] == versions.training_versions(settings)
     curves = pd.read_parquet(RunStore(job["store"]).folder(listed["id"]) / RunStore.CURVES)
     assert curves["loss"].tolist() == [row["loss"] for row in rows]
     made = load_file(listed["model"])
@@ -715,9 +716,9 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     assert RunStore(job["store"]).record(listed["id"]) == record
     engine.train_runs(**job, retrain_stale=True)
     assert RunStore(job["store"]).record(listed["id"]) == record
-    monkeypatch.setattr(provenance, "training_fingerprint", lambda settings: "edited")
+    monkeypatch.setitem(stages.VERSIONS, "training/image-text", 2)
     engine.train_runs(**job, retrain_stale=True)
-    assert RunStore(job["store"]).record(listed["id"])["fingerprint"] == "edited"
+    assert RunStore(job["store"]).record(listed["id"])["code"]["versions"]["training/image-text"] == 2
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ from tests.projects import new_project
 from tests.theory.sweeps import SWEEPS
 from trueneg.cli.why import provenance_of
 from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.stages import VERSIONS
 
 pytestmark = pytest.mark.long  # `make test-studies` runs a whole theory study
 
@@ -39,12 +40,13 @@ def test_a_second_call_does_nothing_and_the_named_targets_find_all_drawn(finishe
     assert finished.planned("figures_bcl", "figures_theory", "tables_theory") == {}  # drawn together with the two above
 
 
-def test_an_edited_loss_has_the_experiments_made_again_and_a_comment_has_not(finished, tmp_path):
+def test_a_raised_version_runs_the_experiments_again_and_an_edit_alone_does_not(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     loss = project.path / "src/trueneg/losses/estimators/bayesian.py"
-    loss.write_text(loss.read_text() + "\n# A comment.\n")
-    assert project.planned(FIGURE) == {}
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
+    assert project.planned(FIGURE) == {}
+    stages = project.path / "src/trueneg/specs/stages.py"
+    stages.write_text(stages.read_text().replace('"simulation": 1', '"simulation": 2'))
     planned = project.planned(FIGURE)
     assert planned.keys() == {"simulate", "draw_tiny"}
     assert planned["draw_tiny"] == 1
@@ -60,11 +62,9 @@ def test_a_rendered_report_sees_settings_that_the_configuration_does_not_state(f
     assert f"alpha={expected};" in (project.path / "report.html").read_text()
 
 
-def test_an_experiment_that_other_code_made_is_stale(finished, tmp_path):
+def test_an_experiment_made_before_a_version_was_raised_is_stale(finished, tmp_path, monkeypatch):
     results = finished.copy(tmp_path / "project").path / "results"
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
     assert provenance_of(str(frame), results)["stale"] == []
-    frame.with_suffix(".code").write_text("another")
-    assert ["trueneg.theory" in reason for reason in provenance_of(str(frame), results)["stale"]] == [True]
-    frame.with_suffix(".code").unlink()
-    assert len(provenance_of(str(frame), results)["stale"]) == 1
+    monkeypatch.setitem(VERSIONS, "simulation", 2)
+    assert ["simulation version 1 (now 2)" in reason for reason in provenance_of(str(frame), results)["stale"]] == [True]

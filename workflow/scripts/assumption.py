@@ -5,7 +5,7 @@ from pathlib import Path
 from trueneg.compute.jobs import job
 from trueneg.text.assumption import check_assumption
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     check_assumption(
         snakemake.input.sentences,
         assigned=snakemake.input.assigned,

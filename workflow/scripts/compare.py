@@ -3,6 +3,6 @@
 from trueneg.compute.jobs import job
 from trueneg.report.summary import summarise_study
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     given = snakemake.params
     summarise_study(snakemake.wildcards.study, given.study, snakemake.input, snakemake.output, given.protocol)

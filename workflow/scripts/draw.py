@@ -5,5 +5,5 @@ from pathlib import Path
 from trueneg.compute.jobs import job
 from trueneg.report.build import draw_study
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     draw_study(Path(snakemake.output[0]).parents[1])  # results/<study>

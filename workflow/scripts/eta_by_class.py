@@ -3,5 +3,5 @@
 from trueneg.compute.jobs import job
 from trueneg.data.pairs.phantom import write_eta_by_class
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     write_eta_by_class(snakemake.input.sentences, classes=snakemake.input.classes, table=snakemake.output.table)

@@ -2,7 +2,7 @@
 
 from trueneg.compute.jobs import job
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "human_ratings":
         from trueneg.evaluation.rating_runs import rate_runs as measure
     else:

@@ -2,7 +2,7 @@
 
 from trueneg.compute.jobs import job
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "embedding":
         from trueneg.evaluation.embedding import embed_run as write
     elif snakemake.rule == "pair_pictures":

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.text.language_models import train_language_models
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     train_language_models(
         snakemake.input.sentences,
         settings=snakemake.params.settings,

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.text.open_i_classes import open_i_classes
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     open_i_classes(
         snakemake.input.sentences,
         archive=snakemake.params.settings["path"],

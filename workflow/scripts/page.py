@@ -3,5 +3,5 @@
 from trueneg.compute.jobs import job
 from trueneg.report.build import write_page
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     write_page(snakemake.output.page, snakemake.input.studies)

@@ -4,7 +4,7 @@ from trueneg.compute.jobs import job
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.store.user_files import recorded
 
-with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_pairs(
         snakemake.params.settings,
         dict(snakemake.input.items()),

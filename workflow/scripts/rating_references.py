@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_references
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     rate_references(
         source=snakemake.input.source,
         ratings=snakemake.input.ratings,

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_summary import gather_ratings
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     gather_ratings(
         areas=snakemake.input.areas,
         references=snakemake.input.references,

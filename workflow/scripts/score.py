@@ -4,7 +4,7 @@ from trueneg.compute.jobs import job
 from trueneg.text.scoring import score_sentences
 
 shard = snakemake.wildcards.get("shard")
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     score_sentences(
         snakemake.input.sentences,
         models=snakemake.input.models,

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.report.tuning import select_winners
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     select_winners(
         snakemake.input.rows, snakemake.params.settings, winners=snakemake.output.winners, validation=snakemake.output.rows
     )

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 
 given = {**snakemake.output, "cache": snakemake.params.cache, "processes": snakemake.threads}
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "captions":
         from trueneg.data.pairs.registry import write_captions
         from trueneg.store.user_files import recorded

@@ -4,5 +4,5 @@ from trueneg.compute.jobs import job
 from trueneg.data.images.loading import prepare_source
 from trueneg.store.user_files import recorded
 
-with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_source(snakemake.params.settings, snakemake.output[0])

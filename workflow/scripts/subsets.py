@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.data.draw import draw_subsets
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     draw_subsets(
         snakemake.input.source,
         snakemake.params.settings,

@@ -3,7 +3,7 @@
 from trueneg.compute.jobs import job
 from trueneg.training.engine import train_runs
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0], snakemake.input, snakemake.output):
     train_runs(
         snakemake.params.runs,
         source=snakemake.input.source,

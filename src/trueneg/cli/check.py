@@ -26,7 +26,7 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.specs.sources import OWN
-from trueneg.store import provenance, user_files
+from trueneg.store import blocks, user_files, versions
 from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RunRecord, UserFilesRecord, read_json
@@ -114,6 +114,9 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         waiting[_stage(study, job, winners)] += is_waiting
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
+    if missing_blocks := blocks.missing_rows(name, study, results):
+        count = counted(len(missing_blocks), "trained block")
+        lines.append(f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}")
     lines += _outdated(results, results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
         lines += [f"MISSING {part}" for part in _missing_networks(study)]
@@ -221,18 +224,18 @@ def _recorded(reading: user_files.Reading, results: Path) -> Data | None:
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """Return the state of a run in the store; ``"stale"`` if another version of the code trained it."""
+    """Return the state of a run in the store; ``"stale"`` if a VERSION was raised since it was trained."""
     state = store.state(identifier)
     if state not in RunStore.TRAINED:
         return state
     record = store.record(identifier, RunRecord)
     refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
-    return "stale" if provenance.trained_by_other_code(record) else state
+    return "stale" if versions.stale_training(record) else state
 
 
 def _finished(states: list[str]) -> str:
     stale, imported = states.count("stale"), states.count("imported")
-    marked = f" ({stale} stale: trained with another version of the code, reused)" if stale else ""
+    marked = f" ({stale} stale: a VERSION was raised after the training; reused)" if stale else ""
     marked += f" ({imported} imported, without weights)" if imported else ""
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
 
@@ -240,8 +243,8 @@ def _finished(states: list[str]) -> str:
 def _outdated(results: Path, path: Path) -> list[str]:
     """List the evaluated runs with stale rows, and those whose features or weights changed."""
     made = read_json(path, [RunRecord]) if path.is_file() else []
-    stale = sum(map(provenance.evaluated_by_other_code, made))
-    found = [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
+    stale = sum(bool(versions.stale_rows(record)) for record in made)
+    found = [f"{stale} of {len(made)} runs have stale rows: a VERSION was raised after the evaluation; reused"] if stale else []
     changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))
     return found + [f"{count} of {len(made)} runs: {sentence}" for sentence, count in changed.items()]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trueneg.cli import check, why
+from trueneg.cli import check, verify, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
@@ -15,22 +15,22 @@ from trueneg.store import exchange, history
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 1 for a user error, otherwise 0."""
+    """Run a subcommand and return the exit code: 1 for a user error or damaged files, otherwise 0."""
     given = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LegibleFormatter())
     try:
-        given.command(given)
+        return int(bool(given.command(given)))
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output, such as `head`, has exited
         sys.stderr.close()
+        return 0
     except MemoryError:
         print("Out of memory: a file or a setting needs more memory than this machine has.", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
         "check", help="show planned, finished and missing runs of a configuration, and the time still needed"
     )
     checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
+    checks.add_argument(
+        "--files", action="store_true", help="compare every file of the studies with its recorded checksum instead"
+    )
     checks.set_defaults(command=_check)
     runs = commands.add_parser("runs", help="list runs with their settings, metrics and state")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
@@ -71,10 +74,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(given: argparse.Namespace) -> None:
-    studies = read_configuration(given.config).studies
+def _check(given: argparse.Namespace) -> bool:
+    studies, damaged = read_configuration(given.config).studies, False
     for name in studies:
-        print(legible(check.describe(name, studies, given.results)))
+        if given.files:
+            faults, text = verify.verify(name, studies, given.results)
+            damaged |= faults > 0
+        else:
+            text = check.describe(name, studies, given.results)
+        print(legible(text))
+    return damaged
 
 
 def _runs(given: argparse.Namespace) -> None:

@@ -13,8 +13,11 @@ from pydantic import ValidationError
 
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
+from trueneg.io import seals
+from trueneg.report import catalogue
 from trueneg.report.labels import seed_count, variant_name
-from trueneg.store import provenance, records
+from trueneg.specs.stages import VERSIONS
+from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore
@@ -71,12 +74,15 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             "title": settings["title"],
             "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
             "differing": _differing(settings),
-            "stale": _outdated(path, parts, folder / "rows.parquet"),
+            "stale": [*_damage(path, results), *_outdated(path, parts, folder / "rows.parquet")],
         }
         if kind == "likelihood":
             reports = top
             found["stale"] += data.of_reports(top)
         elif kind != "theory":
+            study = _valid(settings)
+            missing = blocks.missing_rows(top, study, results) if study is not None else []
+            found["stale"] += [f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"] if missing else []
             found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
             runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)
             found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
@@ -146,39 +152,51 @@ def _named(path: Path, line: int | None) -> set[str]:
     return {run for column in ("runs", "baseline runs") for text in lines.get(column, ()) for run in text.split()}
 
 
+def _damage(path: Path, results: Path) -> list[str]:
+    """Report whether a file differs from its recorded checksum."""
+    problem = seals.damage(results.resolve(), path.resolve())
+    return [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
+
+
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
-    """Report whether a figure, table or experiment was made with outdated code or from rows that have changed since."""
+    """Report whether a figure, table or experiment was made by other code than today's or from rows that have changed since."""
     is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
     found = []
-    if path.is_file() and is_drawn and provenance.drawn_by_other_code(path):
+    if path.is_file() and is_drawn and catalogue.drawn_by_other_code(path):
         found.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
     if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
-    if path.is_file() and is_simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
-        found.append(f"{path} was made with another version of trueneg.theory; run Snakemake to update it")
+    if path.is_file() and is_simulated:
+        recorded = {"simulation": records.read_rows(path).attrs.get("version", 1)}
+        changes = versions.raised(recorded, {"simulation": VERSIONS["simulation"]})
+        found += [f"{path} was made with {change}; run Snakemake to update it" for change in changes]
     return found
 
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
     """Add the current state to a run's record."""
     reasons, identifier = [data.of_run(record)], record["id"]
-    if provenance.trained_by_other_code(record):
-        reasons.append("trained with another version of the code")
-    if provenance.evaluated_by_other_code(record):
-        reasons.append("evaluated with another version of the code")
+    reasons += [f"trained with {change}" for change in versions.stale_training(record)]
+    reasons += [f"evaluated with {change}" for change in versions.stale_rows(record)]
     if store.state(identifier) == "finished" and store.record(identifier)["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
-    return {"state": store.marked(identifier, f"stale: {stale}" if stale else "finished"), **record}
+    state = store.marked(identifier, f"stale: {stale}" if stale else "finished")
+    return {"state": state, "edited": versions.is_edited(record), **versions.converted(record)}
 
 
 def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from the defaults; all settings if they are invalid in the current version."""
+    study = _valid(settings)
+    return _flat(settings if study is None else study.model_dump(mode="json", exclude_defaults=True))
+
+
+def _valid(settings: Mapping[str, Any]) -> Any:
+    """Return the study with these settings; None if they are invalid in the current version."""
     try:
-        study = KINDS[settings.get("kind", "images")].model_validate(settings)
+        return KINDS[settings.get("kind", "images")].model_validate(settings)
     except ValidationError:
-        return _flat(settings)
-    return _flat(study.model_dump(mode="json", exclude_defaults=True))
+        return None
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
@@ -194,11 +212,12 @@ def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
 def as_text(found: Mapping[str, Any]) -> str:
     """Format the provenance of a result for a terminal."""
     runs, models, spent, comparison = found["runs"], found["language models"], found["time"], found.get("comparison")
+    edited = sum(run["edited"] for run in runs)
     made = [*runs, *(model for model in models if "versions" in model)]
     evaluated = [run["evaluated"] for run in runs if "evaluated" in run]
 
     def code(one: Mapping[str, Any]) -> str:
-        return f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}"
+        return f"{versions.summary(one['code']['versions'])}, commit {one['commit'] or 'unknown'}"
 
     took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
     labels = [f"{one['dataset']}: {one['sentence']}" for one in comparison["headroom"]] if comparison else []
@@ -206,6 +225,7 @@ def as_text(found: Mapping[str, Any]) -> str:
         "study": [": ".join(filter(None, (found["study"], found.get("title"))))],
         "written": [found["written"]],
         "state": found["stale"] or ["up to date with the code and the runs in the store"],
+        "note": [f"{edited} of the runs: {versions.UNEDITED} since they were trained"] if edited else [],
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from trueneg.io.files import atomic_write, write_text
 from trueneg.store.run_store import RunStore
+from trueneg.store.versions import UNEDITED
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +44,24 @@ class Checkpoint(contextlib.AbstractContextManager):
 
     Args:
         folder: the run's folder, owned by this process.
-        digest: digest of settings, data, seed and training code; a checkpoint with a different digest is moved aside.
+        digest: digest of settings, data, seed and versions of the code; a checkpoint with a different digest is moved aside.
         minutes: maximum number of minutes between checkpoints.
         about: information about the run to write to ``progress.json`` along with its progress.
+        files: digest of the objective's own files; if it differs from that of an earlier attempt, the log says so.
         device: device of the run: ``"cpu"`` or the name of a GPU.
         devices: number of devices.
     """
 
     def __init__(
-        self, folder: Path, digest: str, *, minutes: float, about: Mapping[str, Any], device: str = "cpu", devices: int = 1
+        self,
+        folder: Path,
+        digest: str,
+        *,
+        minutes: float,
+        about: Mapping[str, Any],
+        files: str = "",
+        device: str = "cpu",
+        devices: int = 1,
     ):
         self._path, self._previous = folder / RunStore.CHECKPOINT, folder / RunStore.PREVIOUS
         self._digest, self._interval = digest, 60 * minutes
@@ -60,6 +70,7 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._earlier = RunStore(folder.parent).progress(folder.name).get("spent", [])
         began = time.strftime("%Y-%m-%d %H:%M:%S %z")
         self._attempt = {"began": began, "host": platform.node(), "device": device, "devices": devices, "digest": digest}
+        self._attempt |= {"files": files} if files else {}
         self._progress = {**about, "epoch": 0, "epochs": 0}
         self._note()
 
@@ -88,6 +99,8 @@ class Checkpoint(contextlib.AbstractContextManager):
         if tensors is not None:
             training.load_state(tensors, values["position"])
             log.info("the run resumes in epoch %d after %d updates of that epoch", training.epoch + 1, training.update)
+            if any(attempt.get("files", "") not in ("", self._attempt.get("files")) for attempt in self._earlier):
+                log.warning("%s since an earlier attempt", UNEDITED)
         elif existing:
             log.warning("%s has no usable checkpoint; the run starts from the beginning", self._path.parent)
         self._note(training)
@@ -138,7 +151,7 @@ class Checkpoint(contextlib.AbstractContextManager):
                 raise ValueError("its checksum does not match its content")
             if values["digest"] == self._digest:
                 return tensors, values
-            kind, reason = "outdated", "was made with different settings, data or training code"
+            kind, reason = "outdated", "was made with different settings, data or versions of the code"
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             kind, reason = "damaged", f"is damaged ({error})"
         aside = path.replace(path.with_name(f"checkpoint.{kind}.safetensors"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trueneg.compute.processes import end_with
 from trueneg.errors import UserError, is_out_of_memory
+from trueneg.io.seals import require_intact, seal
 from trueneg.legible import LegibleFormatter, print_traceback
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
@@ -22,6 +23,7 @@ _CAUSES: dict[int, str] = {
     signal.SIGTERM: "It was cancelled, or it reached its time limit.",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
+RESULTS = Path("results")  # of the folder in which Snakemake runs
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
 
 FAILED_JOB = re.compile(  # indented if the job belongs to a group; on a cluster, the scheduler's log follows that of the job
@@ -67,8 +69,11 @@ def _supervise(log_file: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def job(log_file: str | Path) -> Iterator[None]:
+def job(log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterable[str | Path] = ()) -> Iterator[None]:
     """Run the block in a child process with a log file; this process waits for it and exits with its status.
+
+    The block starts only if the inputs match the checksums that were recorded when they were written, and those of the outputs
+    are recorded when it has succeeded (:mod:`trueneg.io.seals`).
 
     A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with status 1. If a signal kills
     the child, this is reported in the log and on stderr, and the exit status is 128 plus the signal's number. The child exits
@@ -86,7 +91,9 @@ def job(log_file: str | Path) -> Iterator[None]:
     sys.excepthook = print_traceback
     faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was created without delay=True
     try:
+        require_intact(RESULTS, inputs)
         yield
+        seal(RESULTS, outputs)
     except BaseException as error:
         if not isinstance(error, UserError) and not is_out_of_memory(error):
             logger.exception(f"{ERROR}{UNEXPECTED}")

@@ -11,7 +11,7 @@ from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
-from trueneg.store import provenance, user_files
+from trueneg.store import user_files, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
@@ -145,9 +145,9 @@ class Trainings:
         return 1 + 8 * _cost(self._job(wildcards)) / self._longest if self._longest else 1
 
     def retrained_code(self, wildcards: Any) -> str | None:
-        """Return the training fingerprint if stale runs are retrained; None otherwise, so that code edits rerun no jobs."""
+        """Return a digest of the versions if stale runs are retrained; None otherwise, so that raising one reruns no job."""
         settings = self._job(wildcards).runs[0].settings
-        return provenance.training_fingerprint(settings) if self._retrains_stale else None
+        return versions.digest(versions.training_versions(settings)) if self._retrains_stale else None
 
     def threads(self, wildcards: Any) -> int:
         """Return the number of threads of a training job, across all of its devices."""

@@ -15,7 +15,7 @@ from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.store import provenance, records
+from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
@@ -76,7 +76,7 @@ def encoded_runs(
     torch.set_num_threads(threads)
     kept = RunStore(store)
     listed = read_manifest(manifest, kept)[:count]
-    tasks = provenance.TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
+    tasks = f"trueneg.evaluation.{versions.TASKS[training_kind(kept.record(listed[0]['id'])['settings'])]}"
     remaining = [run for run in listed if run["id"] not in without]
     for run in remaining:
         if run["model"] is None:
@@ -148,14 +148,18 @@ def gather_training(
     """
     trained, made = [], []
     for run in block.listed:
-        path = block.store.folder(run["id"]) / RunStore.CURVES
+        folder = block.store.folder(run["id"])
+        path = folder / RunStore.CURVES
+        if problem := block.store.damaged(run["id"]):
+            raise UserError(f"{problem} {block.store.removal(run['id'])}")
         curve = records.read_rows(path, remedy="Remove its folder to train the run again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])
         if run["id"] in imported:
             evaluated = imported[run["id"]]["evaluated"]
         else:
-            evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"])) | {"settings": settings}
+            code = versions.evaluation_versions(training_kind(record["settings"]), settings)
+            evaluated = provenance.environment(code) | {"settings": settings}
         made.append({**record, **block.names, "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
     write_text(runs, json.dumps(made, indent=2) + "\n")

@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,6 @@ from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
 from trueneg.report.gathered import Gathered
 from trueneg.report.page import render_page, study_page
-from trueneg.store import provenance
-
-FILES = {"figures": ("png", "pdf", "svg", "txt", "code"), "tables": ("csv", "md", "tex", "txt", "code")}
-KEPT = "drawings"  # subfolder that keeps finished drawings if the job fails
 
 log = logging.getLogger(__name__)
 
@@ -27,40 +23,40 @@ def draw_study(folder: str | Path) -> None:
     """Draw a study's figures and tables whose inputs or code changed since they were last drawn; copy the others.
 
     Args:
-        folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``, ``tables`` and :data:`KEPT`.
+        folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``, ``tables`` and ``drawings``.
 
     Raises:
         UserError: if any figure or table cannot be drawn; raised after all others are drawn. Tracebacks are in the log.
     """
     folder = Path(folder)
-    gathered, checksum, failed = Gathered(folder / "artefacts"), cache(file_checksum), []
+    gathered, checksum, code, failed = Gathered(folder / "artefacts"), cache(file_checksum), catalogue.report_code(), []
     drawings = [("figures", figure) for figure in catalogue.figures_by_name(gathered.study).values()]
     drawings += [("tables", table) for table in catalogue.tables_by_name(gathered.study).values()]
     for kind, drawing in drawings:
         place = f"{kind}/{drawing.name}"
-        kept = folder / KEPT / place
+        kept = folder / catalogue.KEPT / place
         try:
             read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
-            made_of = {"code": provenance.drawing_code(drawing.make.__module__), "title": gathered.study.title, "files": read}
+            made_of = {"code": code, "title": gathered.study.title, "files": read}
             _draw(drawing, kind, gathered, kept, made_of)
         except Exception as error:
             log.exception("%s could not be drawn", place)
             failed.append(f"{place} ({type(error).__name__}: {error})")
         else:
             (folder / kind).mkdir(exist_ok=True)
-            for ending in FILES[kind]:
+            for ending in catalogue.FILES[kind]:
                 shutil.copyfile(f"{kept}.{ending}", folder / f"{place}.{ending}")
     if failed:
         raise UserError(
             f"{folder.name}: {len(failed)} of {len(drawings)} figures and tables could not be drawn: {'; '.join(failed)}. "
-            f"The others are in {folder / KEPT} and will not be drawn again."
+            f"The others are in {folder / catalogue.KEPT} and will not be drawn again."
         )
 
 
 def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
     """Write the files of a figure or table unless they exist and were made from the same inputs."""
-    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in FILES[kind]]
-    if record.is_file() and json.loads(record.read_text()) == made_of and all(file.is_file() for file in files):
+    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in catalogue.FILES[kind]]
+    if record.is_file() and all(file.is_file() for file in files) and json.loads(record.read_text()) == _record(made_of, files):
         return
     record.unlink(missing_ok=True)
     made, caption = drawing.made(gathered), drawing.heading(gathered.study.title)
@@ -69,8 +65,13 @@ def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: 
         caption = f"{drawing.caption} {footnote(made)}"
     else:
         formats.save(made, path, caption)
-    for text, ending in ((f"{caption}\n", "txt"), (made_of["code"], "code"), (json.dumps(made_of, indent=1), "json")):
-        write_text(path.with_suffix(f".{ending}"), text)
+    write_text(path.with_suffix(".txt"), f"{caption}\n")
+    write_text(record, json.dumps(_record(made_of, files), indent=1))
+
+
+def _record(made_of: Mapping[str, Any], files: Iterable[Path]) -> dict[str, Any]:
+    """Return what a drawing was made of, and the checksums of its files."""
+    return {**made_of, "drawn": [file_checksum(file) for file in files]}
 
 
 def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:

@@ -1,15 +1,18 @@
 """Registry of each study's figures and tables by name. The Snakefile imports it, so no plotting library is imported here."""
 
+import hashlib
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 
+from trueneg.io.files import file_checksum
 from trueneg.report import figures, tables
 from trueneg.report.declared import PAIRED, Drawing
 from trueneg.report.figures import by_condition, densities, estimator_errors
 from trueneg.specs.settings import Study
-from trueneg.store.provenance import drawing_code
 
 # Theory figures that reproduce or extend those of the BCL paper; the others show bounds of Sample-Specific Debiasing (SSD).
 BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator_errors.drawings))
@@ -24,6 +27,10 @@ SSD_TABLES = ("tasks", "contrasts", "zero_shot", "grounding", "retrieval", "publ
 ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
 RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", PAIRED)))
 RECO_TABLES = ("precision", "linear_evaluation", "retrieval", "published")
+
+FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "md", "tex", "txt")}  # endings of the files of a drawing
+KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
+CODE = (".py", ".csv", ".html", ".css", ".js")  # endings of the files that make figures, tables and the page
 
 
 def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
@@ -54,9 +61,20 @@ def files_by_study(studies: Mapping[str, Study]) -> dict[str, list[str]]:
     }
 
 
-def code_of(study: Study) -> list[str]:
-    """Return the code fingerprint of each module that makes figures or tables of a study."""
-    return [drawing_code(module) for module in sorted({drawing.make.__module__ for drawing in _all(study)})]
+def report_code() -> str:
+    """Return a digest of the files that make figures, tables and the page; if one changes, all of them are made again."""
+    packages = (Path(__file__).parents[1] / name for name in ("report", "stats"))
+    files = (path for package in packages for path in sorted(package.rglob("*")) if path.suffix in CODE)
+    return hashlib.sha256("".join(map(file_checksum, files)).encode()).hexdigest()[:16]
+
+
+def drawn_by_other_code(path: Path) -> bool:
+    """Return whether a figure or table was drawn by other files of the report than today's."""
+    record = path.parents[1] / KEPT / path.parent.name / f"{path.stem}.json"
+    try:
+        return json.loads(record.read_text())["code"] != report_code()
+    except (OSError, ValueError, LookupError, TypeError):  # missing or damaged: it will be drawn again
+        return True
 
 
 def _all(study: Study) -> tuple[Drawing, ...]:

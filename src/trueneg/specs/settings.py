@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.fields import FieldInfo
@@ -77,7 +77,13 @@ def is_technical(field: FieldInfo) -> bool:
 
 
 class Settings(BaseModel):
-    """Base class of all sections: rejects unknown keys and does not coerce types."""
+    """Base class of all sections: rejects unknown keys and does not coerce types.
+
+    Attributes:
+        VERSION: raise it when a change to the code behind this section changes results: earlier results are then marked stale.
+    """
+
+    VERSION: ClassVar[int] = 1
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 

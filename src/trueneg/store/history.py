@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.stats.measurement import Measurement
-from trueneg.store import provenance, records
+from trueneg.store import records, versions
 from trueneg.store.rows import load_rows, reported
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
@@ -19,10 +19,11 @@ ORDER = ("study", "source", "dataset", "objective", "seed")
 def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = True) -> pd.DataFrame:
     """List the runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
-    The state is ``finished``, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
-    version), ``owned by`` the training process, or ``interrupted``. Unfinished runs show their last recorded epoch and training
-    time. Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data changed after
-    training (:mod:`trueneg.store.user_files`).
+    The state is ``finished``, ``stale`` (a VERSION was raised after the training), ``stale rows`` (one was raised after the
+    evaluation), ``owned by`` the training process, or ``interrupted``. Unfinished runs show their last recorded epoch and
+    training time. Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data
+    changed after training (:mod:`trueneg.store.user_files`). The column ``code`` says if the objective's own files were edited
+    since then without a higher VERSION; such runs are not stale.
 
     Args:
         results: the results folder.
@@ -40,7 +41,7 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
             if studies and not {*names} & {*studies}:
                 continue
             code = "stale rows" if folder.name in stale_rows else "finished"
-            code = "stale" if provenance.trained_by_other_code(record) else code
+            code = "stale" if versions.stale_training(record) else code
             rows.append(_finished(record, names, data.state(record, store.marked(folder.name, code)), metrics))
         elif not studies and (folder / RunStore.LOCK).exists():
             rows.append(_unfinished(store, folder.name))
@@ -80,7 +81,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
         metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
         made = records.read_json(folder / "runs.json", [records.RunRecord])
-        stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
+        stale |= {record["id"] for record in made if versions.stale_rows(record)}
     return metrics, stale
 
 
@@ -101,7 +102,7 @@ def _finished(record: dict[str, Any], studies: list[str], state: str, metrics: d
         **{name: values.get(record["id"]) for name, values in metrics.items()},
         "seconds": round(record["seconds"], 1),
         "device": record["device"],
-        "code": record["fingerprint"],
+        "code": versions.UNEDITED if versions.is_edited(record) else None,
         "commit": record["commit"][:12],
         "finished": record["finished"],
     }

@@ -15,7 +15,6 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.runs import Run, RunSettings, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import is_technical, models_within
 
 # Keyed by the kind of training in a run's settings.
@@ -123,12 +122,6 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     field = study.model_fields.get("objectives" if section == "objective" else section) if study is not None else None
     models = models_within(field.annotation) if field else []
     return models[0] if len(models) == 1 else next((one for one in models if _describes(one, settings[section])), None)
-
-
-def objective_modules(settings: RunSettings) -> tuple[str, ...]:
-    """Return the modules that implement a run's objective; empty if the objective no longer exists."""
-    model = model_of(settings, "objective")
-    return model.modules(settings["objective"]) if model is not None and issubclass(model, Objective) else ()
 
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:

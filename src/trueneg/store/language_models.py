@@ -5,7 +5,8 @@ from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
-from trueneg.store import provenance, records
+from trueneg.io.seals import damage
+from trueneg.store import records, versions
 from trueneg.store.run_store import RunStore
 
 
@@ -23,8 +24,9 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
             record, state = {}, "used as released"
             if model["checksum"] is not None and path.is_file():
                 record = records.read_json(path, records.LanguageModelRecord)
-                is_stale = record["fingerprint"] != provenance.fingerprint(provenance.LANGUAGE_MODELS)
-                state = "stale: trained with another version of the code" if is_stale else "finished"
+                record = record | {"code": versions.language_model_code(record)}
+                raised = versions.stale_language_model(record)
+                state = f"stale: {raised[0]}" if raised else "finished"
             found.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
     return found
 
@@ -38,6 +40,12 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     listed = records.read_json(manifest, records.LanguageModelManifest, "Remove it to train the language model again.")
     for model in listed["models"]:
         path = Path(model["folder"]) / RunStore.MODEL
-        if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
-            raise UserError(f"{path} is missing or is not the model in {manifest}; remove the manifest to train the model again.")
+        if model["checksum"] is None:
+            continue
+        folder, remedy = path.parent, f"Remove {path.parent} and {manifest} to train the model again."
+        if not path.is_file() or file_checksum(path) != model["checksum"]:
+            raise UserError(f"{path} is missing or is not the model that {manifest} lists. {remedy}")
+        for file in folder.iterdir():
+            if problem := damage(folder.parents[1], file):
+                raise UserError(f"{file} {problem}. {remedy}")
     return listed

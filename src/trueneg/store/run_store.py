@@ -1,7 +1,8 @@
 """The run store: a folder with one subfolder per run, named by the run's id.
 
-A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). This
-record is written last, so a run with a record is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
+A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance, with the
+checksum of the model, which is compared wherever the model is used). This record is written last, so a run with a record is
+finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
 of these files is a declared output of a job, because Snakemake deletes declared outputs before a job starts or after it fails.
 
 An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contains the model's ``checksum``, and each file
@@ -9,17 +10,19 @@ An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contain
 """
 
 import contextlib
+import json
 import logging
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum, writable
+from trueneg.io.files import file_checksum, writable, write_text
+from trueneg.io.seals import damage, seal, sealed_files
 from trueneg.store.records import Content, ImportedRun, Manifest, Progress, RunRecord, TrainedSettings, read_json
 
 log = logging.getLogger(__name__)
@@ -70,11 +73,47 @@ class RunStore:
         """
         return read_json(self.folder(identifier) / self.RECORD, model, "Remove its folder to train the run again.")
 
-    def checksum(self, identifier: str) -> str:
-        """Return a run's model checksum; for an imported run, the recorded one."""
+    def checksum(self, identifier: str, model: type[Content] = TrainedSettings) -> str:
+        """Return the checksum of a run's model; of a model that is here, after comparing it with the one in the run's record.
+
+        Raises:
+            UserError: if the model is not the one that was trained.
+        """
         if self.state(identifier) == "imported":
             return self.record(identifier, ImportedRun)["checksum"]
-        return file_checksum(self.folder(identifier) / self.MODEL)
+        weights = self.folder(identifier) / self.MODEL
+        # Runs from before checksums were recorded have none.
+        actual, recorded = file_checksum(weights), self.record(identifier, model).get("checksum")
+        if recorded not in (None, actual):
+            raise UserError(
+                f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it says {recorded[:12]}…. "
+                f"{self.removal(identifier)}"
+            )
+        return actual
+
+    def damaged(self, identifier: str) -> str:
+        """Describe in a sentence the first damaged file of a run besides its model; empty if there is none."""
+        results = self.path.parent
+        problems = ((path, damage(results, path)) for path in sealed_files(results, f"{self.path.name}/{identifier}/"))
+        return next((f"{path} {problem}." for path, problem in problems if problem), "")
+
+    def removal(self, identifier: str) -> str:
+        """Return a sentence that says how to have a damaged run trained again."""
+        listing = sorted(
+            str(path)
+            for path in self.path.parent.glob("*/manifests/*/*/*.json")
+            if f'"{identifier}"' in path.read_text(errors="replace")
+        )
+        listed = f" and the manifests that list the run ({', '.join(listing)})" if listing else ""
+        return f"Remove the folder {self.folder(identifier)}{listed}; Snakemake then trains the run again."
+
+    def finish(self, identifier: str, record: Mapping[str, Any]) -> None:
+        """Write the record of a trained run, with the checksum of its model; from then on, the run is finished."""
+        folder = self.folder(identifier)
+        record = {**record, "checksum": file_checksum(folder / self.MODEL)}
+        write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
+        transient = {self.MODEL, self.CHECKPOINT, self.PREVIOUS, self.PROGRESS, self.LOCK}
+        seal(self.path.parent, [path for path in folder.iterdir() if path.name not in transient and path.name[0] != "."])
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Read the records of all finished and imported runs, by id, and check all of their keys."""
@@ -158,7 +197,7 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     The model is a file, or None if the run was imported.
 
     Raises:
-        UserError: if a model is missing or does not match its checksum.
+        UserError: if a model is missing, is not the one that was trained, or does not match its checksum in the manifest.
     """
     manifest = read_json(path, Manifest)
     for run in manifest["runs"]:
@@ -166,8 +205,6 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
         run["model"] = None if store.state(run["id"]) == "imported" else model
         problem = None if run["model"] is None or model.is_file() else "is missing"
         if problem or store.checksum(run["id"]) != run["checksum"]:
-            raise UserError(
-                f"{model} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
-                "Snakemake trains or lists the run again."
-            )
+            problem = problem or "is not the model that the manifest lists"
+            raise UserError(f"{model} {problem} ({path}). {store.removal(run['id'])}")
     return manifest["runs"]

@@ -27,6 +27,7 @@ from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import UserFilesRecord, read_json
+from trueneg.store.versions import reading_version
 
 # Modules whose function `user_files` lists the files of a source, by kind and name of the source. The reports of MIMIC-CXR are
 # left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
@@ -158,8 +159,9 @@ def check_own_table(reading: Reading) -> None:
 
 
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
-    """Return the parameter of the first rule of a chain, for :func:`recorded`."""
-    return {
+    """Return the parameter of the first rule of a chain, for :func:`recorded`; with the code's version, once it was raised."""
+    version = reading_version(reading.kind, reading.settings["source"])
+    return ({"version": version} if version > 1 else {}) | {
         "record": str(reading.record(results)),
         "kind": reading.kind,
         "settings": dict(reading.settings),

@@ -15,8 +15,10 @@ from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.memory import catch_out_of_memory
 from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
-from trueneg.store import identity, provenance
+from trueneg.specs.stages import VERSIONS
+from trueneg.store import identity, provenance, versions
 from trueneg.store.language_models import read_language_models
+from trueneg.store.records import LanguageModelRecord
 from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
@@ -66,8 +68,9 @@ def train_language_models(
             for fold in range(folds):
                 training, validating = training_parts(table, fold, settings["validation"], seed)
                 record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _initial_model(settings, start)}
-                folder = _trained(RunStore(store), record, (training["sentence"].tolist(), validating["sentence"].tolist()))
-                checksum = file_checksum(folder / RunStore.MODEL)
+                runs = RunStore(store)
+                folder = _trained(runs, record, (training["sentence"].tolist(), validating["sentence"].tolist()))
+                checksum = runs.checksum(folder.name, LanguageModelRecord)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
@@ -92,11 +95,11 @@ def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
 
 def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
-    fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
+    code = {"language_model": VERSIONS["language_model"]}
     model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
     task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
-    digest, minutes = f"{record['id']}-{fingerprint}", settings["checkpoint_minutes"]
+    digest, minutes = f"{record['id']}-{versions.digest(code)}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
     rows = checkpoint.restore(task)
     while task.epoch < task.epochs:
@@ -111,14 +114,14 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
     record |= {
         "sentences": {"training": len(parts[0]), "validating": len(parts[1])},
         "pseudo-perplexity": task.best,
-        **provenance.environment(fingerprint),
+        **provenance.environment(code),
         "device": device_name(device),
         **checkpoint.spent(),
     }
     write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
     with atomic_write(folder / RunStore.MODEL) as path:
         save_file(_tensors(finished), path, metadata={"format": "pt"})
-    write_text(folder / RunStore.RECORD, json.dumps(record, indent=2, default=str) + "\n")
+    RunStore(folder.parent).finish(folder.name, record)
 
 
 def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:

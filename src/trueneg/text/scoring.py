@@ -12,8 +12,8 @@ import torch
 
 from trueneg.compute.devices import leased_device
 from trueneg.io.shared_cache import cache_folder
+from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
-from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
@@ -22,7 +22,6 @@ from trueneg.text.pseudo_likelihood import score
 
 log = logging.getLogger(__name__)
 
-SCORING = ("trueneg.text.pseudo_likelihood",)  # root modules of the code that computes the scores
 SCORES = ["log_likelihood", "tokens", "windows", "device"]
 
 
@@ -59,7 +58,7 @@ def score_sentences(
     table = with_folds(table, listed["folds"], listed["seed"])
     torch.set_num_threads(settings["threads"])
     hidden = restricted or listed["restricted"]
-    scored = cache_folder(cache, f"likelihoods/{fingerprint(SCORING)}", restricted=hidden)
+    scored = cache_folder(cache, f"likelihoods/version-{VERSIONS['likelihoods']}", restricted=hidden)
     shard_of = {text: int.from_bytes(text_key(text)[:4], "big") % shards for text in table["sentence"].unique()}
     own = table[table["sentence"].map(shard_of) == shard]
     parts = []

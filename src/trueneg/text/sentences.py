@@ -1,7 +1,6 @@
 """Split reports into sentences with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once per text."""
 
 import functools
-import inspect
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,8 +13,9 @@ from tqdm import tqdm
 
 from trueneg.compute.processes import map_in_processes
 from trueneg.io.shared_cache import cache_folder
-from trueneg.text import privacy, sections
-from trueneg.text.chunks import cached, text_key
+from trueneg.specs.stages import VERSIONS
+from trueneg.text import privacy
+from trueneg.text.chunks import cached
 from trueneg.text.reports import USED
 from trueneg.text.sections import MARK, clean, has_words
 
@@ -104,9 +104,8 @@ def _segmenter() -> Any:
 
 
 def _splitter_version() -> str:
-    """Return a cache key that changes with pySBD and the cleaning code, so that texts are split again after either changes."""
-    source = inspect.getsource(sections) + inspect.getsource(split_sentences)
-    return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
+    """Return a cache key that changes with pySBD and with the splitter's version."""
+    return f"pysbd-{version('pysbd')}-version-{VERSIONS['splitter']}"
 
 
 def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:

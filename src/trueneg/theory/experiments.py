@@ -11,6 +11,7 @@ import torch
 from trueneg.config.theory_study import SweepSettings
 from trueneg.io.files import write_tables
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.stages import VERSIONS
 from trueneg.theory.scores import Setting
 
 
@@ -40,4 +41,6 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
 def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:
     """Run an experiment and write its data frame atomically as parquet; `threads` is the number of torch threads."""
     torch.set_num_threads(threads)
-    write_tables({path: run(name, settings)})
+    table = run(name, settings)
+    table.attrs["version"] = VERSIONS["simulation"]  # pandas keeps it in the file
+    write_tables({path: table})

@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from trueneg.config.runs import Run, training_devices, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.store import provenance
+from trueneg.store import provenance, versions
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
@@ -62,7 +63,7 @@ def train_runs(
         store: folder of the run store.
         manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
         winners: file with the winner that decides which of the runs are trained; None: all of them.
-        retrain_stale: retrain finished runs whose code fingerprint is out of date; the old results are moved aside.
+        retrain_stale: retrain finished runs made before a VERSION was raised; the old results are moved aside.
 
     Raises:
         UserError: if the data do not match the runs, another process is writing one of the runs, or a loss becomes NaN or
@@ -145,24 +146,28 @@ class Block:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] in NOT_TRAINED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
-            if finished and self._retrain_stale and provenance.trained_by_other_code(self.store.record(identifier)):
-                _move_aside(self.store, identifier)
+            if finished and self._retrain_stale and (raised := versions.stale_training(self.store.record(identifier))):
+                _move_aside(self.store, identifier, raised)
                 finished = False
             processes.same(finished)
             if finished:
-                refuse_other_settings(folder / RunStore.RECORD, self.store.record(identifier)["settings"], run.settings)
+                record = self.store.record(identifier)
+                refuse_other_settings(folder / RunStore.RECORD, record["settings"], run.settings)
                 log.info("seed %d: run %s is finished and reused", run.seed, identifier)
+                if versions.is_edited(record):
+                    log.warning("run %s: %s since it was trained", identifier, versions.UNEDITED)
             else:
                 self._train(run, identifier, folder, device, processes, bar)
             self.store.forget_progress(identifier)
 
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
         # Computed before the first update: files edited while this process runs do not affect its result.
-        fingerprint = provenance.training_fingerprint(run.settings)
+        code = provenance.environment(versions.training_versions(run.settings), versions.objective_files(run.settings))
         files = {name: checksum_of(name) for name in named_files(run.settings).values() if Path(name).is_file()}
         checkpoint = Checkpoint(
             folder,
-            digest=f"{identifier}-{fingerprint}",
+            digest=f"{identifier}-{versions.digest(code['code']['versions'])}",
+            files=versions.digest(code["code"]["files"]),
             minutes=run.settings["training"]["checkpoint_minutes"],
             about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
             device=device_name(device),
@@ -193,7 +198,7 @@ class Block:
             "data": self._training.data_checksum(self._source, run.settings),
             "files": files,
             "images": len(self._subset_of(run).train),
-            **provenance.environment(fingerprint),
+            **code,
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
@@ -201,7 +206,7 @@ class Block:
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
-        write_text(folder / RunStore.RECORD, json.dumps(record, indent=2) + "\n")
+        self.store.finish(identifier, record)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
         start: Any = ReleasedNetworks if run.settings["objective"]["name"] in NOT_TRAINED else self._training
@@ -234,10 +239,11 @@ def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) 
     log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], row["share at bound common"], speed)
 
 
-def _move_aside(store: RunStore, identifier: str) -> None:
-    aside = store.path / "stale" / f"{identifier}-{store.record(identifier)['fingerprint']}"
+def _move_aside(store: RunStore, identifier: str, raised: Sequence[str]) -> None:
+    finished = re.sub(r"\D", "", store.record(identifier)["finished"])
+    aside = store.path / "stale" / f"{identifier}-{finished}"
     aside.mkdir(parents=True, exist_ok=True)
     for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES, RunStore.EVALUATED):
         for path in sorted(store.folder(identifier).glob(name)):
             path.rename(aside / path.name)
-    log.info("run %s was trained with a different version of the code; moved to %s", identifier, aside)
+    log.info("run %s is stale (%s); moved to %s", identifier, "; ".join(raised), aside)

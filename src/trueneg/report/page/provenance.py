@@ -92,17 +92,15 @@ class Provenance:
         """Describe the provenance of a study without runs.
 
         Returns:
-            ``files`` (lines of checksum, modification time and path), ``code`` (code fingerprints of a theory study's
-            experiments), ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared``
-            (lines of settings).
+            ``files`` (lines of checksum, modification time and path), ``models`` (records of the language models, each with its
+            ``name`` and ``checksum``) and ``shared`` (lines of settings).
         """
         folder, results, files = self._folder, self._folder.parents[1], []
         for path in sorted(folder.rglob("*.parquet")):
             written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
             files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
-        code = sorted({path.read_text(errors="replace") for path in folder.glob("simulation/*.code")})
         shared = [f"{key}: {text}" for key, text in flat(self.settings)]
-        return {"files": files, "code": code, "models": language_models(results, folder.parent.name), "shared": shared}
+        return {"files": files, "models": language_models(results, folder.parent.name), "shared": shared}
 
 
 def together(values: Iterable[str]) -> str:

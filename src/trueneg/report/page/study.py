@@ -25,7 +25,7 @@ from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compared
-from trueneg.store import provenance, records
+from trueneg.store import records, versions
 from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
@@ -134,12 +134,12 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in found:
         machine, source = record["machine"], record["source"]
-        record["state"] = changes.state(record, store.marked(record["id"], provenance.code_state(record)))
+        record["state"] = changes.state(record, store.marked(record["id"], versions.code_state(record)))
         record["value"] = values.get(record["id"], "–")
         record["configuration"] = dict(flat(record["settings"]))
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
-            "Code": record["fingerprint"],
+            "Code": versions.summary(versions.training_code(record)["versions"]),
             "Data": f"{source['name']} {source['checksum'][:16]}",
             "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
             "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
@@ -166,7 +166,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {counted(len(runs), 'run')} stale: made with another version of the code."),
+        (stale, f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they were made."),
         *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]

@@ -77,17 +77,19 @@ class Objective(Settings):
     """Base class of all objectives.
 
     Attributes:
-        MODULES: dotted names of the modules that implement the objective; editing one makes only this objective's runs stale.
-            By default, the estimator's module with the same name as the module of these settings.
+        IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default, the estimator's module with
+            the same name as the module of these settings. Runs record their checksums, so that an edit without a higher
+            VERSION is noticed.
     """
 
-    MODULES: ClassVar[tuple[str, ...] | None] = None
+    IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
-    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the modules that implement the objective with the given settings."""
-        own = f"trueneg.losses.estimators.{cls.__module__.rpartition('.')[2]}"
-        return (own,) if cls.MODULES is None else cls.MODULES
+    def files(cls) -> tuple[str, ...]:
+        """Return the paths in the package of the files that implement the objective, the module of these settings included."""
+        name = cls.__module__.rpartition(".")[2]
+        own = (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
+        return (f"specs/objectives/{name}.py", *own)
 
 
 class HalfUniform(Settings):
@@ -176,20 +178,10 @@ TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax
 GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
 
 
-# Modules that count only for runs whose objective sets the key.
-SHARED_MODULES = {"targets": "trueneg.losses.targets", "guide": "trueneg.training.guides"}
-
-
 class Steered(Objective):
     """Settings of every objective with an estimator: its soft targets and its denominator."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
-
-    @classmethod
-    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the modules of the objective, and those of soft targets and guides if it uses them."""
-        used = (module for key, module in SHARED_MODULES.items() if values.get(key) is not None)
-        return (*super().modules(values), *used)
 
     @model_validator(mode="after")
     def _targets_have_a_guide(self):

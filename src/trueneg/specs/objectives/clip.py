@@ -8,7 +8,7 @@ from trueneg.specs.objectives.base import Pairs
 class Clip(Pairs):
     """InfoNCE in both directions (CLIP)."""
 
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
+    IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)
 
     name: Literal["clip"]
 

@@ -11,11 +11,10 @@ from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
 class LearnedThreshold(Objective):
     """Removes negatives above thresholds learned per training sample and, for pairs, per direction (GloFND)."""
 
-    # The guides' module rates the views by their own similarities.
-    MODULES: ClassVar[tuple[str, ...]] = (
-        "trueneg.losses.estimators.guided",
-        "trueneg.losses.estimators.learned_thresholds",
-        "trueneg.training.guides",
+    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
+        "losses/estimators/guided.py",
+        "losses/estimators/learned_thresholds.py",
+        "training/guides.py",
     )
 
     name: Literal["glofnd"]

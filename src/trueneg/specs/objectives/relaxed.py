@@ -11,7 +11,7 @@ from trueneg.specs.settings import NonNegative, Sweepable
 class Relaxed(Pairs):
     """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
 
-    MODULES = ("trueneg.losses.relaxed",)
+    IMPLEMENTED_IN = ("losses/relaxed.py",)
 
     name: Literal["reco", "oc"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")

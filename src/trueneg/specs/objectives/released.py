@@ -13,7 +13,7 @@ NOT_TRAINED = ("released", "untrained")
 class Released(Objective):
     """Networks evaluated without training. released: with their own projections; untrained: with a random one for texts only."""
 
-    MODULES = ()
+    IMPLEMENTED_IN = ()
 
     name: Literal["released", "untrained"]
     encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")

@@ -11,7 +11,7 @@ from trueneg.specs.settings import Sweepable
 class SameSentence(Directed):
     """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
 
-    MODULES = ("trueneg.losses.estimators.oracle",)
+    IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
 
     name: Literal["same_sentence"]
     mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="excluded, or used as additional positives")

@@ -1,0 +1,228 @@
+"""Versions of the code behind expensive results, and which results are stale.
+
+Everything expensive has a version: an integer ``VERSION`` of its settings class, or an entry in :mod:`trueneg.specs.stages`.
+Whoever changes results raises it; the golden tests fail otherwise. A record holds the versions of everything that made it, and a
+result is stale if one of them has been raised since. As information only, a run's record also holds the checksums of the files
+that implement its objective, so that an edit without a higher version is noticed.
+"""
+
+import functools
+import hashlib
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trueneg.config.runs import RunSettings, training_kind
+from trueneg.io.files import file_checksum
+from trueneg.legible import counted
+from trueneg.specs import tasks
+from trueneg.specs.objectives.base import Objective
+from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.settings import Settings, models_within, tag_of
+from trueneg.specs.stages import DECODING, VERSIONS
+from trueneg.store.identity import STUDIES, model_of
+
+PACKAGE = Path(__file__).resolve().parents[1]
+TASKS = {"images": "images", "image-text": "pairs"}  # folder of the evaluation tasks, by kind of training
+SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS}  # their settings
+NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
+FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
+UNEDITED = "code differs, VERSION not raised"
+
+Versions = dict[str, int]
+Record = Mapping[str, Any]
+
+
+def today() -> Versions:
+    """Return the current version of everything that has one, by name, such as ``objective/images/dcl``."""
+    found = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
+    for prefix, sources in (("pairs", PAIRS), ("reports", TEXTS)):
+        found |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
+    for kind, study in STUDIES.items():
+        found |= {_task(kind, name): _task_version(kind, name) for name in _task_names(kind)}
+        for section in ("encoder", "text_encoder", "objectives"):
+            field = study.model_fields.get(section)
+            for model in models_within(field.annotation) if field is not None else ():
+                prefix = f"{section.removesuffix('s')}/{kind}"
+                found |= _tagged(prefix, model)
+                for key in set(NESTED) & model.model_fields.keys():
+                    for part in models_within(model.model_fields[key].annotation):
+                        found |= _tagged(f"{key}/{kind}", part)
+    return dict(sorted(found.items()))
+
+
+def _tagged(prefix: str, model: type[Settings]) -> Versions:
+    _, names = tag_of(model)
+    return {f"{prefix}/{name}": model.VERSION for name in names}
+
+
+def training_versions(settings: RunSettings) -> Versions:
+    """Return the current versions of everything that makes a run with these settings, from decoding to the objective."""
+    kind, dataset, objective = training_kind(settings), settings["dataset"], settings["objective"]
+    names = [f"training/{kind}", "subsets", f"objective/{kind}/{objective['name']}"]
+    names += [f"{section}/{kind}/{settings[section]['name']}" for section in ("encoder", "text_encoder") if section in settings]
+    names += [f"{key}/{kind}/{objective[key]['name']}" for key in NESTED if objective.get(key) is not None]
+    if kind == "images":
+        names.append(f"decoding/{dataset['source']}")
+    else:
+        names += [f"pairs/{dataset['source']}", f"reports/{dataset['source']}", "splitter"]
+        given = {value for value in objective.values() if isinstance(value, str)}
+        if given.intersection(FROM_LIKELIHOODS):
+            names += ["language_model", "likelihoods", "class_probability"]
+        elif objective.get("by") == "text":  # compares the language model's embeddings of the sentences
+            names.append("language_model")
+    return _current(names)
+
+
+def evaluation_versions(kind: str, settings: Mapping[str, Any]) -> Versions:
+    """Return the current versions of the tasks that evaluate runs.
+
+    Args:
+        kind: kind of training (:func:`trueneg.config.runs.training_kind`).
+        settings: the study's evaluation settings; tasks whose section is None are left out.
+    """
+    measured = [_task(kind, name) for name in _task_names(kind) if settings.get(name, {}) is not None]
+    return _current([f"evaluation/{kind}", *measured])
+
+
+def _current(names: list[str]) -> Versions:
+    """Return the current versions of the named parts; parts that no longer exist are left out."""
+    versions = today()
+    return {name: versions[name] for name in sorted(names) if name in versions}
+
+
+def _task(kind: str, name: str) -> str:
+    return f"task/{kind}/{name}"
+
+
+def _task_version(kind: str, name: str) -> int:
+    return SPECS[kind][name].VERSION if name in SPECS[kind] else 1  # a task without settings needs no module among the specs
+
+
+def _task_names(kind: str) -> Iterator[str]:
+    yield from (name for _, name, _ in pkgutil.iter_modules([str(PACKAGE / "evaluation" / TASKS[kind])]))
+
+
+def reading_version(kind: str, source: str) -> int:
+    """Return the current version of the code that reads a source (:class:`trueneg.store.user_files.Reading`)."""
+    if kind == "benchmark":
+        return _task_version("image-text", source)
+    return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]
+
+
+def objective_files(settings: RunSettings) -> dict[str, str]:
+    """Return the SHA-256 of each file that implements a run's objective; empty if the objective no longer exists."""
+    model = model_of(settings, "objective")
+    files = model.files() if model is not None and issubclass(model, Objective) else ()
+    return {file: _checksum(file) for file in files if (PACKAGE / file).is_file()}
+
+
+@functools.cache
+def _checksum(file: str) -> str:
+    return file_checksum(PACKAGE / file)
+
+
+def summary(versions: Mapping[str, int]) -> str:
+    """Return versions in a few words.
+
+    Example:
+        >>> summary({"subsets": 1, "objective/images/dcl": 2})
+        'version 1 except objective/images/dcl: 2'
+    """
+    usual = 1 if 1 in versions.values() else next(iter(versions.values()), 1)
+    others = ", ".join(f"{name}: {version}" for name, version in versions.items() if version != usual)
+    return f"version {usual}{' except ' if others else ''}{others}"
+
+
+def digest(versions: Versions) -> str:
+    """Return 16 hexadecimal digits that change with any version."""
+    return hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def training_code(record: Record) -> dict[str, Any]:
+    """Return the versions of the code that trained a run and, if they were recorded, the checksums of its objective's files."""
+    return record.get("code") or _converted(record, training_versions(record["settings"]))
+
+
+def language_model_code(record: Record) -> dict[str, Any]:
+    """Return the version of the code that trained a language model."""
+    return record.get("code") or _converted(record, _current(["language_model"]))
+
+
+def evaluation_code(record: Record) -> dict[str, Any]:
+    """Return the versions of the code that measured a run's rows."""
+    evaluated = record["evaluated"]
+    kind = training_kind(record["settings"])
+    return evaluated.get("code") or _converted(evaluated, evaluation_versions(kind, evaluated.get("settings", {})))
+
+
+def _converted(environment: Mapping[str, Any], versions: Versions) -> dict[str, Any]:
+    """Return the code of a record from before there were versions: 1 if its code was current then, otherwise 0."""
+    version = int(environment.get("fingerprint") in _fingerprints_of_version_1())
+    return {"versions": dict.fromkeys(versions, version), "files": {}}
+
+
+@functools.cache
+def _fingerprints_of_version_1() -> frozenset[str]:
+    return frozenset(Path(__file__).with_name("version_1.txt").read_text(encoding="utf-8").split())
+
+
+def converted(record: Record) -> dict[str, Any]:
+    """Return a run's record with versions instead of the fingerprints that earlier versions of TrueNeg wrote."""
+    now = {key: value for key, value in record.items() if key != "fingerprint"} | {"code": training_code(record)}
+    if "evaluated" in record:
+        evaluated = {key: value for key, value in record["evaluated"].items() if key != "fingerprint"}
+        now["evaluated"] = evaluated | {"code": evaluation_code(record)}
+    return now
+
+
+def raised(recorded: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Describe each version that has been raised since a result was made; parts without a recorded version had version 1.
+
+    Example:
+        >>> raised({"objective/images/dcl": 1, "subsets": 2}, {"objective/images/dcl": 2, "subsets": 2})
+        ['objective/images/dcl version 1 (now 2)']
+    """
+    pairs = ((name, recorded.get(name, 1), version) for name, version in now.items())
+    return [f"{name} version {before} (now {version})" for name, before, version in pairs if before < version]
+
+
+def stale_training(record: Record) -> list[str]:
+    """Describe the versions that have been raised since a run was trained; the run is stale if there are any."""
+    return raised(training_code(record)["versions"], training_versions(record["settings"]))
+
+
+def stale_rows(record: Record) -> list[str]:
+    """Describe the versions that have been raised since a run's rows were measured; empty without rows."""
+    if "evaluated" not in record:
+        return []
+    code, kind = evaluation_code(record), training_kind(record["settings"])
+    return raised(code["versions"], evaluation_versions(kind, record["evaluated"].get("settings", {})))
+
+
+def stale_language_model(record: Record) -> list[str]:
+    """Describe the versions that have been raised since a language model was trained."""
+    return raised(language_model_code(record)["versions"], _current(["language_model"]))
+
+
+def is_edited(record: Record) -> bool:
+    """Return whether a file that implements a run's objective differs from when the run was trained."""
+    recorded, now = training_code(record)["files"], objective_files(record["settings"])
+    return any(now.get(file, checksum) != checksum for file, checksum in recorded.items())
+
+
+def code_state(record: Record) -> str:
+    """Return ``stale`` or ``stale rows`` if a version was raised since the run was trained or measured, else ``finished``."""
+    if stale_training(record):
+        return "stale"
+    return "stale rows" if stale_rows(record) else "finished"
+
+
+def stale_note(records: Mapping[str, Record], folder: Path) -> str:
+    """Return a line about the stale runs in a folder; empty if there are none."""
+    stale = sum(bool(stale_training(record)) for record in records.values())
+    found = f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was raised after the training."
+    remedy = "`trueneg runs` marks stale runs; `--config retrain_stale=true` trains them again."
+    return f"{found} {remedy}\n" if stale else ""

@@ -1,0 +1,227 @@
+"""A result is stale if, and only if, the VERSION of something that made it was raised; edits alone never make it stale."""
+
+import itertools
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from trueneg.config.runs import training_kind
+from trueneg.specs import encoders, stages, tasks
+from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS, base
+from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.settings import tag_of
+from trueneg.store import provenance, versions
+
+IMAGES = {"dataset": {"source": "digits"}, "encoder": {"name": "small_resnet"}, "training": {"kind": "images"}}
+IMAGE_TEXT = {
+    "dataset": {"source": "open_i"},
+    "encoder": {"name": "small"},
+    "text_encoder": {"name": "pretrained"},
+    "training": {"kind": "image-text"},
+}
+SHARED_BY_IMAGES = {"training/images", "subsets", "encoder/images/small_resnet", "decoding/digits"}
+SHARED_BY_PAIRS = {
+    *("training/image-text", "subsets", "splitter", "pairs/open_i", "reports/open_i"),
+    *("encoder/image-text/small", "text_encoder/image-text/pretrained"),
+}
+LANGUAGE_MODEL = {"language_model", "likelihoods", "class_probability"}
+# Settings of a run, and the parts that made it besides those shared by all runs of its kind.
+RUNS = {
+    "CL": (IMAGES, {"name": "cl", "targets": None, "guide": None}, {"objective/images/cl"}),
+    "DCL": (IMAGES, {"name": "dcl"}, {"objective/images/dcl"}),
+    "Guided": (IMAGES, {"name": "guided", "guide": {"name": "ema"}}, {"objective/images/guided", "guide/images/ema"}),
+    "X-CLR": (
+        IMAGES,
+        {"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "labels"}},
+        {"objective/images/cl", "targets/images/softmax", "guide/images/labels"},
+    ),
+    "CL of pairs": (IMAGE_TEXT, {"name": "cl", "switched_off_by": None}, {"objective/image-text/cl"}),
+    "DCL-LM": (
+        IMAGE_TEXT,
+        {"name": "dcl", "class_probability": "language model"},
+        {"objective/image-text/dcl", *LANGUAGE_MODEL},
+    ),
+    "DCL, number": (IMAGE_TEXT, {"name": "dcl", "class_probability": 0.1}, {"objective/image-text/dcl"}),
+    "CL switched off": (
+        IMAGE_TEXT,
+        {"name": "cl", "switched_off_by": "permuted"},
+        {"objective/image-text/cl", *LANGUAGE_MODEL},
+    ),
+    "Removal": (IMAGE_TEXT, {"name": "remove", "by": "text"}, {"objective/image-text/remove", "language_model"}),
+    "Words": (
+        IMAGE_TEXT,
+        {"name": "remove", "by": "guide", "guide": {"name": "words"}},
+        {"objective/image-text/remove", "guide/image-text/words"},
+    ),
+}
+
+
+def raise_version(monkeypatch, name):
+    """Raise the version with this name in the specs, by independent knowledge of where it stands."""
+    first, *rest = name.split("/")
+    if name in stages.VERSIONS:
+        monkeypatch.setitem(stages.VERSIONS, name, 2)
+        return
+    if first == "decoding":
+        monkeypatch.setitem(stages.DECODING, rest[0], 2)
+        return
+    by_kind = {"images": (OF_TWO_VIEWS, tasks.IMAGES), "image-text": (OF_PAIRS, tasks.PAIRS)}
+    if first in ("pairs", "reports"):
+        models = [(PAIRS if first == "pairs" else TEXTS)[rest[0]]]
+    elif first == "objective":
+        models = [model for model in by_kind[rest[0]][0] if rest[1] in tag_of(model)[1]]
+    elif first == "task":
+        models = [by_kind[rest[0]][1][rest[1]]]
+    else:
+        module = encoders if "encoder" in first else base
+        models = [model for model in vars(module).values() if isinstance(model, type) and (first, *rest) in named(module, model)]
+    (model,) = models
+    monkeypatch.setattr(model, "VERSION", 2)
+
+
+def named(module, model):
+    """The names of versions that a class of encoders, guides or targets stands for."""
+    places = {
+        encoders.SmallResNetSettings: ("encoder", "images"),
+        encoders.SmallEncoderSettings: ("encoder", "image-text"),
+        encoders.PretrainedTextEncoderSettings: ("text_encoder", "image-text"),
+        base.AverageGuide: ("guide", "images"),
+        base.WordGuide: ("guide", "image-text"),
+    }
+    if model in places:
+        return [(*places[model], name) for name in tag_of(model)[1]]
+    shared = {base.Softmax: "targets", base.LabelGuide: "guide"}
+    return (
+        [(shared[model], kind, name) for kind in ("images", "image-text") for name in tag_of(model)[1]] if model in shared else []
+    )
+
+
+def record(name):
+    shared, objective, _ = RUNS[name]
+    settings = shared | {"objective": objective}
+    return {"settings": settings, "code": {"versions": versions.training_versions(settings), "files": {}}}
+
+
+@pytest.fixture(scope="module")
+def records():
+    return {name: record(name) for name in RUNS}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_records_the_version_of_everything_that_made_it(records, name):
+    shared, _, own = RUNS[name]
+    expected = own | (SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS)
+    assert records[name]["code"]["versions"] == dict.fromkeys(sorted(expected), 1)
+
+
+PARTS = sorted(set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(own for _, _, own in RUNS.values())))
+SAME_CLASS = {  # one class describes these parts of both kinds of training
+    "targets/images/softmax": {"targets/images/softmax", "targets/image-text/softmax"},
+    "guide/images/labels": {"guide/images/labels", "guide/image-text/labels"},
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_raising_one_version_marks_exactly_the_runs_that_it_made(records, part, monkeypatch):
+    raise_version(monkeypatch, part)
+    parts = SAME_CLASS.get(part, {part})
+    expected = {name for name, made in records.items() if parts & made["code"]["versions"].keys()}
+    assert {name for name, made in records.items() if versions.stale_training(made)} == expected
+    assert expected
+    assert {name for name, made in records.items() if versions.code_state(made) == "stale"} == expected
+
+
+@pytest.mark.parametrize("task", ["knn", "linear_probe"])
+def test_raising_a_tasks_version_marks_rows_and_no_run(task, monkeypatch):
+    run = record("CL")
+    evaluated = {"settings": {"knn": {}, "linear_probe": None}}
+    made = run | {"evaluated": evaluated | {"code": {"versions": versions.evaluation_versions("images", evaluated["settings"])}}}
+    assert versions.code_state(made) == "finished"
+    raise_version(monkeypatch, f"task/images/{task}")
+    assert versions.code_state(made) == ("stale rows" if task == "knn" else "finished")  # the probe did not run
+    assert versions.stale_training(made) == []
+    monkeypatch.setitem(stages.VERSIONS, "evaluation/images", 3)
+    assert "evaluation/images version 1 (now 3)" in versions.stale_rows(made)
+
+
+def test_a_part_that_got_a_version_later_had_version_1(monkeypatch):
+    made = record("DCL")
+    del made["code"]["versions"]["decoding/digits"]
+    assert versions.stale_training(made) == []
+    monkeypatch.setitem(stages.DECODING, "digits", 2)
+    assert versions.stale_training(made) == ["decoding/digits version 1 (now 2)"]
+
+
+def test_a_part_that_no_longer_exists_makes_nothing_stale():
+    made = record("DCL")
+    made["settings"] = made["settings"] | {"objective": {"name": "trim"}, "encoder": {"name": "gone"}}
+    assert versions.stale_training(made) == []
+    assert not versions.is_edited(made)
+
+
+@pytest.mark.parametrize(("fingerprint", "state"), [("3fe687687607fdf1", "finished"), ("0" * 16, "stale")])
+def test_records_from_before_versions_keep_their_state(fingerprint, state):
+    made = {"settings": IMAGES | {"objective": {"name": "bcl"}}, "fingerprint": fingerprint}
+    assert versions.code_state(made) == state
+    now = versions.converted(made)
+    assert "fingerprint" not in now
+    assert set(now["code"]["versions"].values()) == {int(state == "finished")}
+    assert versions.code_state(now) == state
+
+
+def test_rows_from_before_versions_keep_their_state():
+    run = {"settings": IMAGES | {"objective": {"name": "bcl"}}, "fingerprint": "3fe687687607fdf1"}
+    for fingerprint, state in (("40d4a674a0f08e84", "finished"), ("0" * 16, "stale rows")):
+        made = run | {"evaluated": {"fingerprint": fingerprint, "settings": {"knn": {}}}}
+        assert versions.code_state(made) == versions.code_state(versions.converted(made)) == state
+
+
+@pytest.fixture
+def edited_package(tmp_path, monkeypatch):
+    copied = tmp_path / "trueneg"
+    shutil.copytree(versions.PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(versions, "PACKAGE", copied)
+    versions._checksum.cache_clear()
+    yield copied
+    versions._checksum.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("losses/cross_modal.py", "expected", "wanted"),  # a reworded message
+        ("losses/estimators/debiased.py", "torch", "t"),
+        ("training/loop.py", "def generator", "def moved(self): ...\n\n    def generator"),
+    ],
+)
+def test_edits_make_nothing_stale_and_those_of_the_objectives_own_files_are_noticed(edited_package, file, old, new):
+    made = record("DCL")
+    made["code"]["files"] = versions.objective_files(made["settings"])
+    assert made["code"]["files"].keys() == {"specs/objectives/debiased.py", "losses/estimators/debiased.py"}
+    assert not versions.is_edited(made)
+    path = edited_package / file
+    path.write_text(path.read_text().replace(old, new))
+    versions._checksum.cache_clear()
+    assert versions.code_state(made) == "finished"
+    assert versions.is_edited(made) == ("debiased" in file)
+
+
+def test_the_files_of_every_objective_exist():
+    for objective in (*OF_TWO_VIEWS, *OF_PAIRS):
+        assert all((versions.PACKAGE / file).is_file() for file in objective.files()), objective
+
+
+def test_every_part_has_a_positive_version():
+    assert min(versions.today().values()) >= 1
+    assert set(PARTS) <= versions.today().keys()
+
+
+def test_library_versions_name_everything_that_the_package_asks_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = (project["optional-dependencies"][name] for name in ("report", "pipeline", "open_i", "clip"))
+    asked = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in itertools.chain(project["dependencies"], *extras)}
+    assert asked | {"trueneg"} == set(provenance.LIBRARIES)
+    assert {"python", "torch", "pandas", "transformers"} <= set(provenance.library_versions())
