@@ -106,7 +106,7 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     made = {
         "id": "abcdef",
         "seed": 0,
-        "code": {"versions": {"language_model": STALE}},
+        "code": {"versions": {"language_model": STALE}, "files": {}},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
     }
     made |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
