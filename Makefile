@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 # Keep bytecode caches even if the user has disabled them: the tests start hundreds of processes that would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference docs clean
+.PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference golden docs clean
 
 demo: .venv/ready ## train, evaluate and draw the default studies
 	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
@@ -47,6 +47,9 @@ format: .venv/ready
 
 reference: .venv/ready ## rewrite the JSON schema and the configuration's reference page from the typed model
 	$(BIN)/python -m trueneg.config.reference config/schema.json docs/configuration.md
+
+golden: .venv/ready ## record the golden results of code whose VERSION was raised; refuses other changes (CONTRIBUTING.md)
+	$(BIN)/python -m tests.golden.rewrite
 
 docs: .venv/docs ## build the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

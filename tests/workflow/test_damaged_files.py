@@ -1,4 +1,4 @@
-"""Files damaged after they were written, with their time stamps kept: Snakemake does not notice, but no number changes silently."""
+"""Files damaged after they were written, with their times kept: Snakemake does not notice, but no number changes silently."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -59,14 +60,14 @@ def test_check_files_names_every_damaged_file_and_what_to_do(project):
     }
     for path in places.values():
         overwrite(path, flip_a_byte(path.read_bytes()))
-    (project.path / "results/tiny/tables/contrasts.csv").unlink()
+    (project.path / "results/tiny/tables/differences.csv").unlink()
     done = trueneg(project, "check", "study.yaml", "--files")
     assert done.returncode == 1
     assert f"{len(places) + 1} damaged or missing" in done.stdout
     for pattern, path in places.items():
         (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(str(path.relative_to(project.path)))]
         assert KINDS[pattern] in line
-    assert "results/tiny/tables/contrasts.csv is missing. Run `snakemake results/tiny/tables/contrasts.csv`" in done.stdout
+    assert "results/tiny/tables/differences.csv is missing. Run `snakemake results/tiny/tables/differences.csv`" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -88,7 +89,7 @@ def test_a_damaged_model_of_a_finished_run_stops_the_study_until_the_run_is_remo
     before = pd.read_parquet(project.path / "results/tiny/artefacts/rows.parquet")
     weights = load_file(run / "model.safetensors")
     status = (run / "model.safetensors").stat()
-    save_file({name: value * (0 if "conv" in name else 1) for name, value in weights.items()}, run / "model.safetensors")
+    save_file({name: np.zeros_like(value) if "conv" in name else value for name, value in weights.items()}, run / "model.safetensors")
     os.utime(run / "model.safetensors", ns=(status.st_atime_ns, status.st_mtime_ns))
     project.configure(tiny=tiny_study(seeds=3))
     done = project.snakemake("rows", "--keep-going")

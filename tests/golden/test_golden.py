@@ -1,0 +1,43 @@
+"""Every golden entry computes what was recorded for its versions; every versioned part has an entry."""
+
+import pytest
+
+from tests.golden import golden
+from tests.golden.entries import all_entries
+from trueneg.store import versions
+
+ENTRIES = all_entries()
+UNCOVERED: dict[str, str] = {}  # part: why it cannot run here
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return golden.read()
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_results_are_those_recorded(recorded, name):
+    entry = ENTRIES[name]
+    assert name in recorded, f"{name} is new: run `make golden`"
+    found, expected = golden.plain(entry.compute()), recorded[name]["value"]
+    if not golden.equal(expected, found, entry.rtol):
+        raised = golden.raised(recorded[name], golden.versions_of(entry))
+        message = f"{name} changed, and so did the VERSION of {', '.join(raised)}: run `make golden`"
+        pytest.fail(
+            f"{message if raised else golden.changed(name, entry)}\nrecorded: {expected}\nfound:    {found}", pytrace=False
+        )
+
+
+def test_the_file_records_the_current_versions_and_no_further_entries(recorded):
+    assert not recorded.keys() - ENTRIES.keys(), "these entries no longer exist: run `make golden`"
+    outdated = [name for name in recorded if recorded[name]["versions"] != golden.versions_of(ENTRIES[name])]
+    assert not outdated, "versions of these entries were raised, or their parts changed: run `make golden`"
+
+
+def test_every_versioned_part_has_an_entry():
+    covered = {part for entry in ENTRIES.values() for part in entry.parts}
+    assert covered <= versions.today().keys()
+    assert versions.today().keys() - covered == UNCOVERED.keys()
+    assert {entry.parts[0] for entry in ENTRIES.values()} >= {
+        part for part in covered if part.startswith(("objective/", "task/"))
+    }

@@ -1,0 +1,265 @@
+"""Entries of training: three updates of every objective in both kinds of training, with tiny networks, in float64."""
+
+import copy
+import dataclasses
+import functools
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from tests.golden.chosen import EMA, PAIR_NUMBERS, PAIRS, VIEW_NUMBERS, VIEWS, Objective
+from tests.golden.golden import Entry
+from tests.golden.network_files import temporary_folder, with_files
+from tests.golden.numerics import change, copied, double_precision, float32_is_float64, summary
+from tests.objectives import examples, variants
+from tests.text import models
+from tests.textures import LSE_NL, texture_source
+from tests.textures import settings_of as pair_settings
+from tests.training.test_simclr import settings_of as view_settings
+from tests.training.test_untrained import restored
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import make_subset
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
+from trueneg.store.versions import training_versions
+from trueneg.training.image_text import ImageText
+from trueneg.training.loop import Training
+from trueneg.training.simclr import SimCLR
+
+CPU = torch.device("cpu")
+UPDATES, BATCH = 3, 16
+WHOLE = {"crop": 1.0, "brightness": 0.2, "contrast": 0.2}  # images of CLIP's own size
+TIMES = ("seconds", "waiting", "_per_second")
+# Parts of a run that its made-up data replace here.
+MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability")
+
+
+def entries() -> Iterator[tuple[str, Entry]]:
+    """Every objective at its defaults, with each word and boolean of its settings, and with the settings above."""
+    for kind, registered, chosen in (("images", OF_TWO_VIEWS, VIEWS), ("image-text", OF_PAIRS, PAIRS)):
+        by_name = {name: model for model in registered for name in model.model_fields["name"].annotation.__args__}
+        for title, objective in {**dict(_varied(kind, registered)), **chosen}.items():
+            yield f"{kind}: {title}", _objective(kind, by_name[objective["name"]].model_validate(_with_path(objective)))
+    yield from _loop()
+    yield from _networks()
+
+
+def _varied(kind: str, registered: Any) -> Iterator[tuple[str, Objective]]:
+    numbers = VIEW_NUMBERS if kind == "images" else PAIR_NUMBERS
+    for title, objective in (*examples(registered), *variants(registered)):
+        if "learned_logit_scale" in title or (title.startswith("cl") and "targets" in title):
+            continue  # chosen above
+        own = dict(numbers.get(objective["name"], {}))
+        if kind == "image-text" and objective.get("by") == "guide":
+            own |= {"guide": EMA} | ({"threshold": 0.2} if "threshold" in objective else {})
+        yield title, {**objective, **own}
+
+
+def _with_path(objective: Objective) -> Objective:
+    """Name the file of features; its path does not affect the result."""
+    if (objective.get("guide") or {}).get("name") != "features":
+        return objective
+    return objective | {"guide": {"name": "features", "path": "features.safetensors"}}
+
+
+def _objective(kind: str, model: Any) -> Entry:
+    settings = _settings(kind, model.model_dump())
+    return Entry(_parts(settings), functools.partial(_trained, settings))
+
+
+def _settings(kind: str, objective: Objective, **sections: Any) -> dict[str, Any]:
+    if kind == "images":
+        settings = view_settings(epochs=None, updates=UPDATES, batch_size=BATCH, schedule="cosine") | {"objective": objective}
+    else:
+        settings = pair_settings(objective, training={"epochs": None, "updates": UPDATES, "batch_size": BATCH})
+        settings["training"]["warmup_updates"] = 2
+        settings["text_encoder"]["dropout"] = 0.0  # torch's own draws differ from those of MKL
+        settings["dataset"] = {"source": "textures"}
+    for name, values in sections.items():
+        settings[name] = settings[name] | values if name in ("training", "similarity", "projection") else values
+    return settings
+
+
+def _parts(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The versioned parts of a run, those that the settings choose first."""
+    found = [part for part in training_versions(settings) if part not in MADE_UP]
+    kind = settings["training"].get("kind", "images")
+    objective = settings["objective"]
+    nested = [f"{key}/{kind}/{objective[key]['name']}" for key in ("targets", "guide") if objective.get(key) is not None]
+    first = [f"objective/{kind}/{objective['name']}", *nested]
+    return tuple(first + sorted(set(found) - set(first)))
+
+
+@functools.cache
+def _images(augmentation: str = "digits") -> Any:
+    """Digits, of which half of the classes are rare; or small colour images of noise."""
+    if augmentation != "color":
+        source = load_source("digits")
+        return source, make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    images = np.random.default_rng(0).integers(0, 256, (80, 3, 12, 12), np.uint8)
+    source = ImageSource("noise", images, np.arange(80) % 4, np.zeros(80, bool), tuple("abcd"))
+    return source, make_subset(source, seed=0)
+
+
+@functools.cache
+def _textures() -> Any:
+    with double_precision():  # draws of float32 differ between processors
+        source = texture_source(patients=30, language_model=models.saved(Path(temporary_folder().name) / "bert"))
+    lengths = source.sentences["sentence"].str.len()
+    source = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths}))
+    return source, split_pairs(source, 0)
+
+
+@functools.cache
+def _features(kind: str) -> str:
+    """A file of features that depend on the class, with noise."""
+    generator, path = np.random.default_rng(0), Path(temporary_folder().name) / f"{kind}.safetensors"
+    if kind == "images":
+        source, _ = _images()
+        own = {"images": 2 * np.eye(10)[source.labels] + generator.standard_normal((len(source.labels), 10))}
+    else:
+        source, _ = _textures()
+        said = source.sentences["class"].to_numpy()
+        own = {
+            "images": generator.standard_normal((len(source.images), 8)),
+            "sentences": np.eye(said.max() + 1)[said][:, :8] + 0.5 * generator.standard_normal((len(said), 8)),
+        }
+    save_file({key: torch.from_numpy(value) for key, value in own.items()}, path)
+    return str(path)
+
+
+def _started(settings: Mapping[str, Any]) -> Training:
+    settings, kind = copy.deepcopy(dict(settings)), settings["training"].get("kind", "images")
+    guide = settings["objective"].get("guide")
+    if guide is not None and guide["name"] == "features":
+        guide["path"] = _features(kind)
+    if kind == "images":
+        with float32_is_float64():
+            training: Training = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
+    else:
+        training = ImageText(settings, 0, *_textures(), CPU)
+    for module in (training.network, training.average, training.thresholds):
+        if module is not None:
+            module.double()
+    return training
+
+
+def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str, Any]:
+    """The losses of the updates, and how far the weights, their average and the thresholds have moved."""
+    with double_precision():
+        training, losses, rates = _started(settings), [], []
+        add = training.monitors.add
+
+        def recorded(terms: Any, *others: Any) -> None:
+            losses.append(getattr(terms, "loss", terms).detach())
+            rates.append(training.optimizer.param_groups[0]["lr"])
+            add(terms, *others)
+
+        training.monitors.add = recorded
+        depth = 1 if isinstance(training, SimCLR) else 2
+        before, row = copied(training.network.state_dict()), {}
+        while training.epoch < training.epochs:
+            row = training.train_epoch()
+        found = {"losses": losses, "weights": change(before, training.network.state_dict(), depth)}
+        if training.average is not None:
+            average = copied(training.average.module.state_dict())
+            found["average"] = next(iter(change(before, average, 0).values()))
+        if training.thresholds is not None:
+            found["thresholds"] = next(iter(summary(copied(training.thresholds.state_dict()), 0).values()))
+        if with_row:
+            found["rates"] = rates
+            found["row"] = {key: value for key, value in row.items() if not key.endswith(TIMES)}
+        return found
+
+
+def _loop() -> Iterator[tuple[str, Entry]]:
+    """What concerns every objective: monitors, schedules, augmentation, and the combinations of regions."""
+    cl = {"images": {"name": "cl"}, "image-text": {"name": "cl", "directions": "both"}}
+    loops = {
+        "images: monitors": _settings("images", {"name": "dcl", "class_probability": "true"}),
+        "images: constant learning rate, weight decay": _settings(
+            "images", cl["images"], training={"schedule": "constant", "weight_decay": 0.1}
+        ),
+        "images: two epochs": _settings("images", cl["images"], training={"batch_size": 256, "updates": 4}),
+        "images: colour augmentation": _settings("images", cl["images"], augmentation={"name": "color", "strength": 1.0}),
+        "images: no augmentation, no batch norm": _settings(
+            "images", cl["images"], augmentation={"name": "none"}, projection={"batch_norm": False}
+        ),
+        "image-text: monitors": _settings("image-text", {"name": "oracle", "directions": "both"}),
+        "image-text: units of studies": _settings("image-text", cl["image-text"], training={"unit": "study", "updates": 4}),
+        "image-text: chunks": _settings("image-text", cl["image-text"], training={"chunks": 2}),
+        "image-text: adam, no warm-up": _settings(
+            "image-text", cl["image-text"], training={"optimizer": "adam", "warmup_updates": 0, "schedule": "constant"}
+        ),
+        "image-text: mlp": _settings("image-text", cl["image-text"], projection={"name": "mlp"}),
+    }
+    for title, changes in {
+        "regions": {},
+        "regions, losses": {"combined": "losses"},
+        "regions, learned maps": {"learned_maps": True},
+    }.items():
+        loops[f"image-text: {title}"] = _settings("image-text", cl["image-text"], similarity=LSE_NL | changes)
+    for title, settings in loops.items():
+        kind = title.split(":")[0]
+        parts = (f"training/{kind}", *(part for part in _parts(settings) if part != f"training/{kind}"))
+        yield title, Entry(parts, functools.partial(_trained, settings, with_row=True))
+
+
+def _networks() -> Iterator[tuple[str, Entry]]:
+    """Updates and embeddings of the encoders that need files."""
+    clip = {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}, "augmentation": WHOLE}
+    bert = {"text_encoder": {"name": "pretrained"}}
+    released = {"name": "released"}
+    trained = {
+        "encoder and text_encoder clip": _settings("image-text", {"name": "clip"}, **clip),
+        "text_encoder pretrained": _settings("image-text", {"name": "clip"}, **bert),
+    }
+    first = {
+        "encoder and text_encoder clip": "encoder/image-text/clip",
+        "text_encoder pretrained": "text_encoder/image-text/pretrained",
+    }
+    for title, settings in trained.items():
+        parts = (first[title], *(part for part in _parts(settings) if part != first[title]))
+        yield f"image-text: {title}", Entry(parts, functools.partial(_trained_with_files, settings))
+    embedded = {
+        "embeddings of a released clip": _settings("image-text", released, **clip, projection=released),
+        "embeddings of a released biovil": _settings(
+            "image-text",
+            released,
+            encoder={"name": "biovil"},
+            text_encoder={"name": "pretrained", "released": True},
+            projection=released,
+        ),
+        "embeddings of small encoders": _settings("image-text", {"name": "untrained"}),
+        "embeddings of a resnet18": _settings("image-text", {"name": "untrained"}, encoder={"name": "resnet18", "weights": None}),
+        "embeddings of a resnet50": _settings("image-text", {"name": "untrained"}, encoder={"name": "resnet50", "weights": None}),
+    }
+    for title, settings in embedded.items():
+        parts = [f"{section}/image-text/{settings[section]['name']}" for section in ("encoder", "text_encoder")]
+        place = 0 if title in ("embeddings of a released clip", "embeddings of small encoders") else 2
+        parts.insert(place, f"objective/image-text/{settings['objective']['name']}")
+        yield f"image-text: {title}", Entry((*parts, "training/image-text"), functools.partial(_embeddings, settings))
+
+
+def _trained_with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return _trained(with_files(settings))
+
+
+@torch.no_grad()
+def _embeddings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Embeddings and similarities of the networks in the file of a run without training."""
+    source, subset = _textures()
+    with double_precision(), tempfile.TemporaryDirectory() as folder:
+        networks = restored(with_files(settings), 0, source, subset, Path(folder) / "model.safetensors")
+        model, augmentation = networks.model.double().eval(), networks.augmentation.double()
+        images = model.embed_images(augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True)
+        tokens = networks.tokenizer(source.sentences["sentence"].tolist()[:3], padding=True, return_tensors="pt")
+        texts = model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        found = {"pooled": images.pooled, "regions": images.regions, "texts": texts}
+        return {"embeddings": summary(found), "scores": model.similarity(texts, images)}
