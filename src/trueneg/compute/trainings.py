@@ -15,7 +15,7 @@ from trueneg.store import user_files, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
-from trueneg.store.winners import WINNERS
+from trueneg.store.winners import WINNERS, selecting
 
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
@@ -120,9 +120,7 @@ class Trainings:
 
     def selecting(self, wildcards: Any) -> dict[str, Any]:
         """Return everything that determines a tuned study's winners except the rows of its first stage."""
-        study = self.studies[wildcards.study]
-        tuned = {name: list(found.values()) for name, found in runs.families(study).items()}
-        return {"rule": self.tuned[wildcards.study].rule, "measured": study.selected_by._asdict(), "candidates": tuned}
+        return selecting(self.studies[wildcards.study])
 
     def files(self, wildcards: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; for a missing file, the one recorded by its runs."""

@@ -6,14 +6,86 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
-from trueneg.config.runs import canonical
+from trueneg.config.runs import canonical, families
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.stats.candidates import CANDIDATE
+from trueneg.stats.candidates import CANDIDATE, describe_candidates
+from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Winners, read_json
 
-WINNERS = "tuning/winners.json"  # below results/<study>
+WINNERS, VALIDATION = "tuning/winners.json", "artefacts/tuning.parquet"  # below results/<study>
+
+
+class Decision(BaseModel):
+    """The decision of a tuned study: what determines it, except the pilot seeds' rows, and the winners.
+
+    Attributes:
+        rule: name of the selection rule.
+        measured: measurement used for the selection.
+        seeds: the pilot seeds.
+        candidates: variants to choose from, by objective.
+        winners: the chosen variants, by data set and objective.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    rule: str
+    measured: dict[str, Any]
+    seeds: list[int]
+    candidates: dict[str, list[str]]
+    winners: dict[str, dict[str, dict[str, Any]]]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Decision":
+        """Return the decision in the content of a winners file."""
+        candidates, winners = dict[str, list[str]](), dict[str, dict[str, dict[str, Any]]]()
+        for dataset, of_dataset in content["winners"].items():
+            winners[dataset] = {objective: winner["variant"] for objective, winner in of_dataset.items()}
+            for objective, winner in of_dataset.items():
+                candidates[objective] = [canonical(row["variant"]) for row in winner["candidates"]]
+        return cls(candidates=candidates, winners=winners, **{key: content[key] for key in ("rule", "measured", "seeds")})
+
+    def lines(self) -> list[str]:
+        """Return one line per winner."""
+        chosen = ((dataset, *winner) for dataset, winners in self.winners.items() for winner in winners.items())
+        return [f"{objective} on {dataset}: {canonical(variant)}" for dataset, objective, variant in chosen]
+
+
+def selecting(study: TrainedStudy) -> dict[str, Any]:
+    """Return everything that determines a tuned study's winners except the rows of its first stage."""
+    tuned = {name: list(found.values()) for name, found in families(study).items()}
+    return {"rule": study.tuning and study.tuning.rule, "measured": study.selected_by._asdict(), "candidates": tuned}
+
+
+def select_from(rows: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
+
+    Args:
+        rows: rows of the candidates.
+        settings: result of :func:`selecting`.
+
+    Returns:
+        The content of the winners file, and the rows of the validation split, which determine it.
+
+    Raises:
+        UserError: if a candidate has no validation rows of the measurement.
+    """
+    candidates, measured = settings["candidates"], Measurement(**settings["measured"])
+    validation = rows[rows["split"] == "validation"]
+    try:
+        selection = select(validation, candidates, measured)
+    except ValueError as error:
+        raise UserError(f"tuning: {error}") from error
+    described = describe_candidates(validation, candidates, measured, selection)
+    return as_json(described, settings["rule"], measured, sorted(set(validation["seed"].tolist()))), validation
+
+
+def as_text(content: Mapping[str, Any]) -> str:
+    """Return the text of a winners file; the same rows give the same text."""
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
 def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]) -> dict[str, Any]:
