@@ -44,7 +44,9 @@ try:
             study, PUBLISHED
         )  # raises an error if a study names numbers that are not in the papers
     protocols = {
-        name: committed_protocol(name, study.protocol)
+        name: committed_protocol(
+            name, study.protocol, evidence=Path(workflow.basedir) / "evidence"
+        )
         for name, study in trainings.studies.items()
     }
 except UserError as error:

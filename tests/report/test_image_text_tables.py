@@ -398,3 +398,8 @@ def test_comparisons_were_named_beforehand_only_if_the_protocol_precedes_the_run
         assert all(fact in note for fact in ("protocol.md", "0123456789ab", "2026-10-01"))
         assert ("before the first of" in note) == beforehand
     assert note in table("differences", folder).notes
+    unknown = protocol | {"commit": None, "date": None, "beforehand": None}
+    (folder / "comparison.json").write_text(json.dumps(comparison | {"protocol": unknown}))
+    (note,) = Gathered(folder).protocol_notes
+    assert "cannot be known" in note
+    assert "the first of these runs" not in note

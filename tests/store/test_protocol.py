@@ -1,7 +1,9 @@
 """A study's protocol counts only as committed: git tells when, and the runs tell whether that was before them."""
 
 import hashlib
+import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -75,11 +77,57 @@ def test_a_file_that_was_never_committed_is_refused(checkout, name, ignore):
         committed_protocol("study", name)
 
 
-def test_a_file_outside_a_checkout_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    (tmp_path / "protocol.md").write_text("DCL - CL\n")
-    with pytest.raises(UserError, match=r"protocol\.md.*not a git repository.*expected a file committed to git"):
-        committed_protocol("study", str(tmp_path / "protocol.md"))
+def stored(folder, path, wrap=lambda protocol: protocol, **changes):
+    """Store the protocol in a folder with another commit and date."""
+    checksum = hashlib.sha256((folder / path).read_bytes()).hexdigest()
+    protocol = {"file": path, "checksum": checksum, "commit": "0123", "date": DATE} | changes
+    return protocol, json.dumps(wrap(protocol))
+
+
+def unpacked(checkout, monkeypatch):
+    shutil.rmtree(checkout / ".git")
+
+
+def without_program(checkout, monkeypatch):
+    monkeypatch.setenv("PATH", str(checkout / "empty"))
+
+
+@pytest.mark.parametrize("lose_git", [unpacked, without_program])
+def test_without_git_the_commit_is_unknown(checkout, monkeypatch, lose_git):
+    committed = committed_protocol("study", "docs/protocol.md")
+    lose_git(checkout, monkeypatch)
+    protocol = committed_protocol("study", "docs/protocol.md")
+    assert protocol == committed | {"commit": None, "date": None}
+    assert precedes(protocol, [{"finished": "2026-10-01 11:59:00 +0200"}]) is None
+
+
+@pytest.mark.parametrize("place", ["results/tiny/protocol.json", "evidence/tiny/study.json"])
+def test_commit_and_date_are_those_stored_with_the_results_even_if_the_file_was_committed_later(checkout, place):
+    protocol, text = stored(
+        checkout, "docs/protocol.md", lambda protocol: {"protocol": protocol} if "evidence" in place else protocol
+    )
+    (checkout / place).parent.mkdir(parents=True)
+    (checkout / place).write_text(text)
+    assert committed_protocol("tiny", "docs/protocol.md") == protocol
+    assert committed_protocol("other", "docs/protocol.md")["commit"] == git(checkout, "rev-parse", "HEAD~1")
+
+
+def test_a_protocol_is_frozen_once_there_are_runs(checkout):
+    _, text = stored(checkout, "docs/protocol.md")
+    (checkout / "results/tiny").mkdir(parents=True)
+    (checkout / "results/tiny/protocol.json").write_text(text)
+    edited(checkout)
+    git(checkout, "commit", "-a", "-m", "Fix a typo")
+    with pytest.raises(UserError, match=r"tiny\.protocol is docs/protocol\.md.*frozen.*results/tiny/protocol\.json"):
+        committed_protocol("tiny", "docs/protocol.md")
+
+
+def test_a_damaged_stored_protocol_is_refused(checkout):
+    (checkout / "results/tiny").mkdir(parents=True)
+    for text in ("{}", "[]", "{"):
+        (checkout / "results/tiny/protocol.json").write_text(text)
+        with pytest.raises(UserError, match=r"results/tiny/protocol\.json"):
+            committed_protocol("tiny", "docs/protocol.md")
 
 
 def test_a_protocol_precedes_runs_that_finish_after_its_commit():
@@ -95,6 +143,10 @@ def test_check_names_the_protocol_or_what_is_wrong_with_it(checkout, capsys):
     said, found = capsys.readouterr().out, committed_protocol("tiny", "docs/protocol.md")
     assert found["checksum"] in said
     assert DATE in said
+    (checkout / ".git").rename(checkout / "git")
+    assert main(["check", "study.yaml"]) == 0
+    assert "unknown" in capsys.readouterr().out
+    (checkout / "git").rename(checkout / ".git")
     edited(checkout)
     assert main(["check", "study.yaml"]) == 1
     assert "tiny.protocol is docs/protocol.md" in capsys.readouterr().err

@@ -61,8 +61,10 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     if isinstance(study, TrainedStudy):
         if PUBLISHED.is_file():  # missing outside a checkout, where Snakemake cannot run either
             published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
-        protocol = committed_protocol(name, study.protocol)
-        lines = ["protocol {file}: SHA-256 {checksum}, committed on {date}".format(**protocol)] if protocol else []
+        lines = []
+        if protocol := committed_protocol(name, study.protocol, results):
+            when = f"committed on {protocol['date']}" if protocol["date"] else "the date of its commit is unknown"
+            lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
         lines += _training(name, study, studies, results)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)

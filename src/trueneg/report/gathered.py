@@ -127,9 +127,14 @@ class Gathered:
         found = self.comparison.get("protocol")
         if not found:
             return []
-        file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}, committed on {found['date'][:10]})"
+        file, rest = (
+            f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}",
+            "Comparisons that it does not name are exploratory.",
+        )
+        if found["date"] is None:
+            return [f"{file}). Its commit is unknown, so it cannot be known whether it precedes these runs. {rest}"]
         when = "before the first of these runs finished" if found["beforehand"] else "after the first of these runs finished"
-        return [f"{file}, committed {when}. Comparisons that it does not name are exploratory."]
+        return [f"{file}, committed on {found['date'][:10]}), committed {when}. {rest}"]
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:

@@ -29,7 +29,7 @@ from trueneg.store.winners import chosen, read_winners
 
 
 def summarise_study(
-    name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any, protocol: Mapping[str, str] | None = None
+    name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any, protocol: Mapping[str, str | None] | None = None
 ) -> None:
     """Gather the results of a study's blocks of seeds and compare its objectives.
 

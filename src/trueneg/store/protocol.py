@@ -6,29 +6,63 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
+from trueneg.store.records import read_json
 
 EXPECTED = "expected a file committed to git"
+PROTOCOL = "protocol.json"  # below results/<study>; an import writes it
 
 
-def committed_protocol(study: str, path: str | None) -> dict[str, str] | None:
-    """Return the protocol's ``file``, its ``checksum`` (SHA-256), and the last ``commit`` that changed it with its ``date``.
+class Protocol(BaseModel):
+    """A protocol: ``file``, ``checksum`` (SHA-256), and the last ``commit`` that changed the file with its ``date``, if known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    file: str
+    checksum: str
+    commit: str | None
+    date: str | None
+
+
+def committed_protocol(
+    study: str, path: str | None, results: Path = Path("results"), evidence: Path = Path("evidence")
+) -> dict[str, str | None] | None:
+    """Return the study's :class:`Protocol` as plain values.
+
+    The commit and the date are those stored with imported results or in the evidence, else those of git. Without git, as in an
+    unpacked archive of the source, they are None.
 
     Args:
-        study: name of the study, for messages.
+        study: name of the study.
         path: the study's setting ``protocol``; None: no protocol.
+        results: the results folder.
+        evidence: the checkout's folder of exported studies.
 
     Raises:
-        UserError: if the file is missing, is not committed, or differs from the committed version.
+        UserError: if the file is missing, is not committed, or differs from the committed or the stored version.
     """
     if path is None:
         return None
     key, file = f"{study}.protocol is {path}", Path(path).resolve()
     if not file.is_file():
         raise UserError(f"{key}, which does not exist; {EXPECTED}.")
+    checksum = file_checksum(file)
+    if stored := _stored(results / study / PROTOCOL) or _stored(evidence / study / "study.json", "protocol"):
+        place, protocol = stored
+        if protocol.checksum != checksum:
+            frozen = f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"
+            expected = f"expected {protocol.checksum[:12]}… as in {place}"
+            raise UserError(f"{frozen}, {expected}. Restore the file, or give the new protocol and the study another name.")
+        return {**protocol.model_dump(), "file": path}
     try:
+        if not any((folder / ".git").exists() for folder in file.parents):
+            return {"file": path, "checksum": checksum, "commit": None, "date": None}
         changes, last = _git(file, "status", "--porcelain"), _git(file, "log", "-1", "--format=%H %cI")
+    except FileNotFoundError:  # there is no git program
+        return {"file": path, "checksum": checksum, "commit": None, "date": None}
     except (OSError, subprocess.SubprocessError) as error:
         reason = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[0]
         raise UserError(
@@ -39,7 +73,19 @@ def committed_protocol(study: str, path: str | None) -> dict[str, str] | None:
     if changes:
         raise UserError(f"{key}, which differs from the committed version; {EXPECTED}. Commit or undo the changes.")
     commit, date = last.split()
-    return {"file": path, "checksum": file_checksum(file), "commit": commit, "date": date}
+    return {"file": path, "checksum": checksum, "commit": commit, "date": date}
+
+
+def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
+    """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is none."""
+    if not path.is_file():
+        return None
+    content = read_json(path, {"type": "object"}, remedy := "Import the exported folder again.")
+    content = content if key is None else content.get(key)
+    try:
+        return None if content is None else (path, Protocol.model_validate(content))
+    except ValidationError as error:
+        raise UserError(f"{path} has no valid protocol ({error.errors()[0]['msg']}). {remedy}") from error
 
 
 def _git(file: Path, *command: str) -> str:
@@ -48,7 +94,9 @@ def _git(file: Path, *command: str) -> str:
     return subprocess.run(done, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
 
 
-def precedes(protocol: Mapping[str, str], runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the protocol was committed before the first run finished, given the records of the runs."""
+def precedes(protocol: Mapping[str, str | None], runs: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Return whether the protocol was committed before the first run finished, given the records of the runs; None: not known."""
+    if protocol["date"] is None:
+        return None
     committed = datetime.fromisoformat(protocol["date"])
     return all(committed < datetime.strptime(run["finished"], "%Y-%m-%d %H:%M:%S %z") for run in runs)
