@@ -1,6 +1,6 @@
 """Print how small a difference some number of seeds detects, from the committed rows of a pilot on two seeds.
 
-    python benchmarks/power.py rows/tuned_baseline_small --pilot 100 101 --seeds 12
+    python benchmarks/power.py evidence/tuned_baseline_small --pilot 100 101 --seeds 12
 
 Standard deviation of a paired difference: a seed shifts all objectives alike, so a configuration's change from one pilot seed to
 the other has, over the configurations, the variance of the difference between two configurations. Detected: by a two-sided paired
@@ -19,14 +19,14 @@ MEASURED = {"task": "linear probe", "metric": "accuracy", "labels": "all", "frac
 
 def measured(folder, seed):
     """Return the test accuracy of every configuration that has rows of this seed."""
-    rows = pd.concat(map(pd.read_parquet, sorted(folder.glob(f"rows/*/*/seed{seed}.parquet"))))
+    rows = pd.read_parquet(folder / "rows.parquet", filters=[("seed", "==", seed)])
     kept = rows[(rows[list(MEASURED)] == pd.Series(MEASURED)).all(axis="columns") & rows["group"].isna()]
     return kept.set_index(["objective", "variant"])["value"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="exported rows of a study")
+    parser.add_argument("folder", type=Path, help="exported study")
     parser.add_argument("--pilot", type=int, nargs=2, required=True, metavar="SEED")
     parser.add_argument("--seeds", type=int, required=True, help="seeds of the comparison")
     parser.add_argument("--tests", type=int, default=6, help="tests that share Holm's correction")

@@ -1,5 +1,6 @@
 """The committed comparisons equal those that scipy and statsmodels make of the committed rows."""
 
+import json
 import re
 
 import numpy as np
@@ -11,7 +12,10 @@ from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
 from tests.docs.pages import ROOT
+from trueneg.io.files import file_checksum
 from trueneg.report.answers import finding
+from trueneg.store.evidence import read_evidence
+from trueneg.store.winners import Decision
 
 KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
 NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group": "all"}
@@ -35,7 +39,7 @@ def committed(name):
 
 @pytest.mark.parametrize(("name", "study"), EXPORTED.items())
 def test_committed_numbers_are_those_of_the_exported_rows(name, study):
-    rows = pd.concat(map(pd.read_parquet, sorted((ROOT / "rows" / study).glob("rows/**/*.parquet"))))
+    rows = pd.read_parquet(ROOT / "evidence" / study / "rows.parquet")
     place = ["dataset", "objective", "seed", "split", *KEYS[1:]]
     sides = [pd.read_csv(ROOT / f"docs/results/{name}.csv"), rows]
     shown, rows = (side.reindex(columns=[*place, "value"]).astype(TEXT).fillna(NONE) for side in sides)
@@ -45,6 +49,28 @@ def test_committed_numbers_are_those_of_the_exported_rows(name, study):
     both = shown[~is_mean].merge(rows, on=place, how="left", suffixes=(" shown", ""))  # the means of recalls are not in the rows
     np.testing.assert_allclose(both["value shown"], both["value"], rtol=1e-12)
     assert len(both) == len(shown[~is_mean]) > 100
+
+
+def test_the_evidence_is_small():
+    files = [path for path in (ROOT / "evidence").rglob("*") if path.is_file()]
+    assert len(files) <= 60  # at most 120 after further studies
+    assert sum(path.stat().st_size for path in files) <= 8e6  # at most 12 MB
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name)
+def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
+    evidence = read_evidence(path.parent)
+    assert len(evidence.blocks(path.parent)) > 5
+    assert evidence.missing == {}
+    if (protocol := evidence.protocol) is not None:
+        assert file_checksum(ROOT / protocol.file) == protocol.checksum
+        assert protocol.commit
+        assert protocol.date
+
+
+def test_the_committed_winners_are_those_of_the_evidence():
+    winners = json.loads((ROOT / "docs/results/tuned_baseline_winners.json").read_text())
+    assert read_evidence(ROOT / "evidence/tuned_baseline_small").tuning == Decision.of(winners)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -20,7 +22,8 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.report.summary import summarise_study
 from trueneg.store import user_files
-from trueneg.store.exchange import SUMS, export_study, import_study, imported_rows
+from trueneg.store.evidence import EPOCHS, STUDY, SUMS, table_of
+from trueneg.store.exchange import export_study, import_study, imported_rows
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 from trueneg.training.simclr import SimCLR
@@ -57,10 +60,38 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def description(folder: Path) -> dict:
+    return json.loads((folder / STUDY).read_text())
+
+
+def records(folder: Path) -> list[dict]:
+    return [json.loads(text) for text in pd.read_parquet(folder / "runs.parquet")["record"]]
+
+
 def sign(folder: Path) -> None:
-    """Write checksums that fit the files as they are."""
-    files = {place: content for place, content in sorted(contents(folder).items()) if place != SUMS}
-    (folder / SUMS).write_text("".join(f"{hashlib.sha256(content).hexdigest()}  {place}\n" for place, content in files.items()))
+    """Write checksums that match the files."""
+    content = contents(folder)
+    if SUMS in content:
+        files = {place: data for place, data in sorted(content.items()) if place != SUMS}
+        (folder / SUMS).write_text("".join(f"{hashlib.sha256(data).hexdigest()}  {place}\n" for place, data in files.items()))
+    else:
+        files = {name: hashlib.sha256(data).hexdigest() for name, data in content.items() if name != STUDY}
+        (folder / STUDY).write_text(json.dumps(description(folder) | {"files": files}))
+
+
+def earlier_form(results: Path, folder: Path) -> Path:
+    """Write the tiny study in the form that earlier versions exported."""
+    study = results / "tiny"
+    for place in contents(study):
+        if table_of(place) or place.startswith(("manifests/", "artefacts/runs/")):
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(study / place, folder / place)
+    (read,) = results.glob("sources/*.files.json")
+    (folder / "user_files/sources").mkdir(parents=True)
+    shutil.copyfile(read, folder / "user_files/sources" / read.name)
+    (folder / SUMS).touch()
+    sign(folder)
+    return folder
 
 
 class OfBlock:
@@ -92,24 +123,85 @@ def sorted_rows(path: Path) -> pd.DataFrame:
 
 def test_an_export_contains_numbers_records_and_checksums_but_neither_data_nor_weights(results, exported, tmp_path):
     files = contents(exported)
-    assert {Path(place).suffix for place in files} <= {".json", ".parquet", ".txt"}
-    listed = dict(line.split("  ")[::-1] for line in files.pop(SUMS).decode().splitlines())
-    assert listed == {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
-    assert sum(place.startswith("rows/") for place in files) == 3
-    (record,) = (json.loads(content) for place, content in files.items() if place.startswith("user_files/sources/"))
-    for run in json.loads(files[RECORDS]):
+    names = {"rows", "curves", "runs", "subsets"}
+    assert files.keys() == {STUDY, *(f"{name}.parquet" for name in names)}
+    described = json.loads(files.pop(STUDY))
+    assert described["files"] == {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
+    assert (described["format"], described["study"], described["missing"]) == (2, "tiny", {})
+    assert (described["protocol"], described["tuning"]) == (None, None)
+    ((place, record),) = described["user_files"].items()
+    assert place.startswith("sources/")
+    assert len(records(exported)) == 6
+    for run in records(exported):
         assert run["source"]["checksum"] == record["data"]
         assert run["evaluated"]["settings"]["linear_probe"]["epochs"] == 2
+        assert {"fingerprint"}.isdisjoint({*run, *run["evaluated"]})
+        assert run["code"]["versions"]["objective/images/" + run["settings"]["objective"]["name"]] == 1
     export_study("tiny", STUDIES, results, tmp_path)
     assert contents(tmp_path / "tiny") == contents(exported)
+
+
+def test_each_table_names_the_files_that_its_rows_are_from(results, exported):
+    for path in exported.glob("*.parquet"):
+        if path.stem != "runs":
+            gathered = pd.read_parquet(path)
+            for file, rows in gathered.groupby("file"):
+                original = pd.read_parquet(results / "tiny" / file)
+                pd.testing.assert_frame_equal(rows[list(original)].reset_index(drop=True), original, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [("manifests/{}.json", "not trained"), ("rows/{}.parquet", "not evaluated"), ("artefacts/runs/{}.json", "not evaluated")],
+)
+def test_an_export_names_the_missing_blocks(project, tmp_path, capsys, lost, reason):
+    (project.path / "results/tiny" / lost.format(PLACE)).unlink()
+    folder, results = tmp_path / "exported", project.path / "results"
+    assert main(["rows", "export", str(project.path / "study.yaml"), str(folder), "--results", str(results)]) == 0
+    said = capsys.readouterr().out
+    assert "4 runs" in said
+    assert f"missing: {PLACE} ({reason})" in said
+    assert description(folder / "tiny")["missing"] == {PLACE: reason}
+    assert PLACE not in {
+        file for table in ("rows", "curves") for file in pd.read_parquet(folder / f"tiny/{table}.parquet")["file"]
+    }
+    assert f"missing: {PLACE}" in import_study(folder / "tiny", tmp_path / "results")
+
+
+def test_the_blocks_of_a_study_that_has_grown_are_missing_or_outdated(results, tmp_path):
+    more = {f"CL{number}": {"name": "cl", "temperature": 0.1 + 0.01 * number} for number in range(5)}
+    grown = {**tiny_study()["objectives"], **more, "Oracle": {"name": "oracle", "temperature": 0.7}}
+    said = export_study("tiny", load_configuration({"tiny": tiny_study(objectives=grown)}, "test").studies, results, tmp_path)
+    missing = description(tmp_path / "tiny")["missing"]
+    assert missing.pop("digits/Oracle/seed0-1") == "trained with other settings"
+    assert missing == {f"digits/{name}/seed0-1": "not trained" for name in more}
+    assert said.endswith("3 more.")
+    assert len(records(tmp_path / "tiny")) == 4
+
+
+def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
+    place = f"artefacts/curves/{PLACE}.parquet"
+    path = project.path / "results/tiny" / place
+    curves = pd.read_parquet(path)
+    curves = pd.concat([curves.assign(epoch=epoch) for epoch in range(1, 201)]).sort_values(["seed", "epoch"])
+    curves.to_parquet(path, index=False)
+    export_study("tiny", STUDIES, project.path / "results", tmp_path / "exported")
+    assert description(tmp_path / "exported/tiny")["epochs"] == EPOCHS
+    import_study(tmp_path / "exported/tiny", tmp_path / "results")
+    for _, run in pd.read_parquet(tmp_path / "results/tiny" / place).groupby("run"):
+        epochs = run["epoch"].to_numpy()
+        assert (len(epochs), epochs[0], epochs[-1]) == (EPOCHS, 1, 200)
+        assert set(np.diff(epochs)) <= {199 // (EPOCHS - 1), 199 // (EPOCHS - 1) + 1}
+    export_study("tiny", STUDIES, tmp_path / "results", tmp_path / "again")
+    assert contents(tmp_path / "again/tiny") == contents(tmp_path / "exported/tiny")
 
 
 @pytest.fixture
 def elsewhere(project):
     """The project's results as if its images had been in a folder called `images` on another machine; and its studies."""
     results = project.path / "results"
-    record = results / "tiny" / RECORDS
-    record.write_text(record.read_text().replace('"path": null', '"path": "images"'))
+    for record in results.glob("tiny/artefacts/runs/*/*/*.json"):
+        record.write_text(record.read_text().replace('"path": null', '"path": "images"'))
     dataset = tiny_study()["dataset"] | {"path": "data/own"}
     studies = load_configuration({"tiny": tiny_study(dataset=dataset)}, "test").studies
     (read,) = results.glob("sources/*.files.json")
@@ -126,16 +218,14 @@ def elsewhere(project):
 def test_an_export_names_the_data_as_its_configuration_does_and_not_where_a_machine_has_them(elsewhere, tmp_path):
     results, studies, _ = elsewhere
     export_study("tiny", studies, results, tmp_path)
-    content = contents(tmp_path / "tiny")
-    for run in json.loads(content[RECORDS]):
+    for run in records(tmp_path / "tiny"):
         assert run["settings"]["dataset"]["path"] == "data/own"
         assert run["images"] > 0  # a key that is called like the folder
-    ((place, found),) = ((place, json.loads(found)) for place, found in content.items() if "user_files" in place)
-    assert found["settings"]["path"] == "data/own"
-    assert found["settings"].keys() == {"source", "path", "resolution", "download"}
-    assert list(found["files"]) == ["data/own/train.parquet"]
-    reading = user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"])
-    assert place == f"user_files/{reading.place}.files.json"
+    ((place, record),) = description(tmp_path / "tiny")["user_files"].items()
+    assert record["settings"]["path"] == "data/own"
+    assert record["settings"].keys() == {"source", "path", "resolution", "download"}
+    assert list(record["files"]) == ["data/own/train.parquet"]
+    assert place == user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).place
     import_study(tmp_path / "tiny", tmp_path / "results")  # checksums and ids agree
 
 
@@ -145,13 +235,13 @@ def test_a_record_with_digests_of_images_in_another_place_is_not_exported(elsewh
     content["images"]["stamp"] = "0123456789abcdef"
     record.write_text(json.dumps(content))
     export_study("tiny", studies, results, tmp_path)
-    assert not [place for place in contents(tmp_path / "tiny") if "user_files" in place]
+    assert description(tmp_path / "tiny")["user_files"] == {}
 
 
 def test_an_import_restores_the_files_with_one_time_and_exports_to_the_same_bytes(results, exported, imported, tmp_path):
-    restored = contents(imported / "tiny")
-    assert restored.items() <= contents(results / "tiny").items()
-    assert {place for place in contents(exported) if not place.startswith("user_files/")} - {SUMS} == set(restored)
+    restored, made = contents(imported / "tiny"), contents(results / "tiny")
+    assert restored.items() <= made.items()
+    assert set(restored) == {place for place in made if table_of(place) or place.startswith(("manifests/", "artefacts/runs/"))}
     assert len({path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*") if path.is_file()}) == 1
     store = RunStore(imported / "runs")
     assert {store.state(run) for run in store.records()} == {"imported"}
@@ -161,6 +251,74 @@ def test_an_import_restores_the_files_with_one_time_and_exports_to_the_same_byte
     times = {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
     import_study(exported, imported)
     assert times == {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
+
+
+def test_the_earlier_form_is_imported_like_the_current_one_and_replaced_by_an_export(results, exported, imported, tmp_path):
+    folder = earlier_form(results, tmp_path / "earlier/tiny")
+    import_study(folder, tmp_path / "other")
+    assert without_locks(contents(tmp_path / "other")) == without_locks(contents(imported))
+    export_study("tiny", STUDIES, results, folder.parent)
+    assert contents(folder) == contents(exported)
+
+
+def without_locks(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {place: content for place, content in files.items() if not place.endswith("/lock")}
+
+
+def test_summaries_in_the_earlier_form_are_not_imported(results, tmp_path):
+    folder = earlier_form(results, tmp_path / "tiny")
+    rows = pd.read_parquet(results / "tiny/artefacts/rows.parquet")
+    for place in ("artefacts/rows.parquet", "artefacts/tuning.parquet", "artefacts/human_ratings/summary.parquet"):
+        (folder / place).parent.mkdir(exist_ok=True)
+        rows.assign(value=1.0).to_parquet(folder / place)
+    (folder / "artefacts/comparison.json").write_text("{}")
+    sign(folder)
+    import_study(folder, tmp_path / "results")
+    restored = contents(tmp_path / "results/tiny")
+    assert ROWS in restored
+    assert {place for place in restored if place.startswith("artefacts/") and place.count("/") < 3} == set()
+
+
+def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, monkeypatch):
+    (tmp_path / "protocol.md").write_text("DCL - CL\n")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(results, tmp_path / "results", ignore=shutil.ignore_patterns("sources", "logs"))
+    checksum = hashlib.sha256((tmp_path / "protocol.md").read_bytes()).hexdigest()
+    protocol = {"file": "protocol.md", "checksum": checksum, "commit": "0123", "date": "2026-10-01T12:00:00+02:00"}
+    (tmp_path / "results/tiny/protocol.json").write_text(json.dumps(protocol))
+    studies = load_configuration({"tiny": tiny_study(protocol="protocol.md")}, "test").studies
+    export_study("tiny", studies, tmp_path / "results", tmp_path / "exported")
+    assert description(tmp_path / "exported/tiny")["protocol"] == protocol
+    import_study(tmp_path / "exported/tiny", tmp_path / "other")
+    assert json.loads((tmp_path / "other/tiny/protocol.json").read_text()) == protocol
+    (tmp_path / "protocol.md").write_text("HCL - CL\n")
+    with pytest.raises(UserError, match="frozen"):
+        export_study("tiny", studies, tmp_path / "other", tmp_path / "again")
+
+
+def test_winners_are_computed_from_the_rows_of_the_pilot_seeds(tmp_path):
+    folder = tmp_path / "phantom_replication"
+    shutil.copytree(ROOT / "evidence/phantom_replication", folder)
+    described = description(folder)
+    import_study(folder, tmp_path / "results")
+    decision = json.loads((tmp_path / "results/phantom_replication/tuning/winners.json").read_text())
+    winners = described["tuning"]["winners"]["phantom"]
+    assert {name: winner["variant"] for name, winner in decision["winners"]["phantom"].items()} == winners
+    tuning = pd.read_parquet(tmp_path / "results/phantom_replication/artefacts/tuning.parquet")
+    assert set(tuning["seed"]) == set(described["tuning"]["seeds"])
+    assert set(tuning["split"]) == {"validation"}
+    candidates = described["tuning"]["candidates"]["CL"]
+    without_winner = [variant for variant in candidates if json.loads(variant) != winners["CL"]]
+    best = winners["CL"]
+    for winners["CL"], described["tuning"]["candidates"]["CL"], message in (
+        ({"logit_scale": 20.0}, candidates, "CL on phantom.*10.*20"),
+        (best, [*candidates, candidates[0].replace("1", "7")], "phantom"),
+        (best, without_winner, "CL on phantom"),
+    ):
+        (folder / STUDY).write_text(json.dumps(described))
+        with pytest.raises(UserError, match=message):
+            import_study(folder, tmp_path / "forged")
+        assert not (tmp_path / "forged").exists()
 
 
 def test_imported_runs_are_neither_trained_nor_evaluated_again(results, imported, tmp_path, monkeypatch):
@@ -220,39 +378,85 @@ def test_imported_files_of_other_settings_are_not_compared_as_the_studys(results
             summarise_study("tiny", settings, Paths, None)
 
 
-def change_records(folder: Path) -> None:
-    records = json.loads((folder / RECORDS).read_text())
-    records[1]["settings"]["training"]["learning_rate"] = 0.5
-    (folder / RECORDS).write_text(json.dumps(records))
-    sign(folder)
+def change_table(name: str, **columns):
+    """Return a function that replaces columns of a table, and keeps its metadata."""
 
-
-def change_rows(**columns):
     def change(folder: Path) -> None:
-        rows = pd.read_parquet(folder / ROWS)
-        rows.assign(**{name: value(rows[name]) for name, value in columns.items()}).to_parquet(folder / ROWS)
+        path = folder / f"{name}.parquet"
+        table = pq.read_table(path)
+        for column, function in columns.items():
+            values = pa.array(function(table[column].to_pandas()), type=table.schema.field(column).type)
+            table = table.set_column(table.column_names.index(column), column, values)
+        pq.write_table(table, path)
         sign(folder)
 
     return change
 
 
-def name_a_file_outside(folder: Path) -> None:
-    outside = folder.parent / "outside"
-    outside.write_text("")
-    with (folder / SUMS).open("a") as sums:
-        sums.write(f"{hashlib.sha256(b'').hexdigest()}  tuning/../../outside\n")
+def change_record(records: pd.Series) -> pd.Series:
+    record = json.loads(records[1])
+    record["settings"]["training"]["learning_rate"] = 0.5
+    return records.where(records.index != 1, json.dumps(record))
+
+
+def remove_records(folder: Path) -> None:
+    table = pq.read_table(folder / "runs.parquet", filters=[("objective", "!=", "CL")])
+    pq.write_table(table, folder / "runs.parquet")
+    sign(folder)
+
+
+def change_file(names: pd.Series) -> pd.Series:
+    return names.str.replace("rows/digits/CL", "rows/../../CL")
+
+
+def add_a_file(folder: Path) -> None:
+    (folder / "notes.txt").write_text("")
+
+
+def add_a_summary(folder: Path) -> None:
+    shutil.copyfile(folder / "rows.parquet", folder / "comparison.parquet")
+    sign(folder)
+
+
+def link_a_file(folder: Path) -> None:
+    (folder / "curves.parquet").rename(folder.parent / "curves")
+    (folder / "curves.parquet").symlink_to(folder.parent / "curves")
+
+
+def describe_otherwise(**changes):
+    return lambda folder: (folder / STUDY).write_text(json.dumps(description(folder) | changes))
+
+
+def name_other_files(folder: Path) -> None:
+    table = pq.read_table(folder / "rows.parquet")
+    metadata = {key: value.replace(b"rows/digits/CL", b"rows/../../CL") for key, value in table.schema.metadata.items()}
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "rows.parquet")
+    change_table("rows", file=change_file)(folder)
 
 
 DAMAGES = {
-    "truncated": (lambda folder: (folder / ROWS).write_bytes((folder / ROWS).read_bytes()[:-9]), ROWS),
-    "missing": (lambda folder: (folder / RECORDS).unlink(), RECORDS),
-    "unlisted": (lambda folder: ((folder / RECORDS).unlink(), sign(folder)), RECORDS),
-    "other settings": (change_records, RECORDS),
-    "other study": (change_rows(study=lambda names: names + "er"), "tinyer"),
-    "other run": (change_rows(run=lambda names: names.str.replace(names.iloc[0], "0123")), ROWS),
-    "not finite": (change_rows(value=lambda values: values.where(values.index > 0, np.inf)), ROWS),
-    "repeated": (change_rows(metric=lambda names: "accuracy", group=lambda names: None), ROWS),
-    "outside": (name_a_file_outside, "outside"),
+    "truncated": (lambda folder: (folder / "rows.parquet").write_bytes(b"PAR1"), "rows.parquet"),
+    "missing": (lambda folder: (folder / "runs.parquet").unlink(), "runs.parquet"),
+    "unlisted": (lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)), "runs.parquet"),
+    "unknown file": (add_a_file, "notes.txt"),
+    "summary": (add_a_summary, "comparison.parquet"),
+    "symbolic link": (link_a_file, "curves.parquet"),
+    "other format": (describe_otherwise(format=3), "format"),
+    "other study": (describe_otherwise(study="tinyer"), "tinyer"),
+    "outside": (describe_otherwise(user_files={"sources/../../x": {}}), "sources/../../x"),
+    "invalid record": (describe_otherwise(user_files={"sources/x": {}}), STUDY),
+    "other settings": (change_table("runs", record=change_record), RECORDS),
+    "no record": (change_table("runs", record=lambda texts: texts.str[:-1]), "runs.parquet"),
+    "incomplete record": (change_table("runs", record=lambda texts: ["{}"] * len(texts)), "runs.parquet"),
+    "rows without records": (remove_records, f"{PLACE}.parquet has no"),
+    "other block": (change_table("runs", block=lambda names: names + "/.."), "seed0-1/.."),
+    "parent folder": (change_table("runs", dataset=lambda names: [".."] * len(names)), "../"),
+    "rows of another study": (change_table("rows", study=lambda names: names + "er"), "tinyer"),
+    "other run": (change_table("rows", run=lambda names: names.str.replace(names.iloc[0], "0123")), ROWS),
+    "not finite": (change_table("rows", value=lambda values: values.where(values.index > 0, np.inf)), "rows/"),
+    "repeated": (change_table("rows", metric=lambda names: ["accuracy"] * len(names)), "rows/"),
+    "other file": (change_table("rows", file=change_file), "rows/../../CL"),
+    "other files": (name_other_files, "rows/../../CL"),
 }
 
 
@@ -283,9 +487,8 @@ def test_runs_that_were_trained_again_since_they_were_evaluated_are_left_out(pro
     run = json.loads((results / "tiny" / RECORDS).read_text())[0]
     (results / "runs" / run["id"] / RunStore.RECORD).write_text(json.dumps(run | {"finished": "2099-01-01 00:00:00 +0000"}))
     export_study("tiny", STUDIES, results, tmp_path / "exported")
-    exported = contents(tmp_path / "exported/tiny")
-    assert ROWS not in exported
-    assert sum(place.startswith("rows/") for place in exported) == 2
+    assert description(tmp_path / "exported/tiny")["missing"] == {PLACE: "trained again since its evaluation"}
+    assert run["id"] not in {record["id"] for record in records(tmp_path / "exported/tiny")}
 
 
 def test_restricted_studies_are_not_exported(tmp_path):

@@ -89,7 +89,9 @@ def test_a_damaged_model_of_a_finished_run_stops_the_study_until_the_run_is_remo
     before = pd.read_parquet(project.path / "results/tiny/artefacts/rows.parquet")
     weights = load_file(run / "model.safetensors")
     status = (run / "model.safetensors").stat()
-    save_file({name: np.zeros_like(value) if "conv" in name else value for name, value in weights.items()}, run / "model.safetensors")
+    save_file(
+        {name: np.zeros_like(value) if "conv" in name else value for name, value in weights.items()}, run / "model.safetensors"
+    )
     os.utime(run / "model.safetensors", ns=(status.st_atime_ns, status.st_mtime_ns))
     project.configure(tiny=tiny_study(seeds=3))
     done = project.snakemake("rows", "--keep-going")

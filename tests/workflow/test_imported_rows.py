@@ -28,6 +28,12 @@ def test_imported_rows_need_neither_data_nor_training(finished_project, fresh):
     assert set(fresh.planned()) == QUICK
 
 
+def test_an_unpacked_archive_without_git_plans_a_study_with_a_protocol(fresh):
+    (fresh.path / "protocol.md").write_text("DCL - CL\n")
+    fresh.configure(tiny=tiny_study(protocol="protocol.md"))
+    assert fresh.planned("rows")["train"] == 3
+
+
 @pytest.mark.long
 def test_imported_rows_are_drawn_and_a_study_that_grows_trains_only_what_is_new(finished_project, fresh):
     fresh.configure(tiny=tiny_study())

@@ -116,7 +116,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         waiting[_stage(study, job, winners)] += is_waiting
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
-    if missing_blocks := blocks.missing_rows(name, study, results):
+    if missing_blocks := blocks.without_rows(name, study, results):
         count = counted(len(missing_blocks), "trained block")
         lines.append(f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}")
     lines += _outdated(results, results / name / "artefacts/runs.json")

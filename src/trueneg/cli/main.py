@@ -12,6 +12,7 @@ from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
 from trueneg.store import exchange, history
+from trueneg.store.evidence import exported_studies
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     actions = commands.add_parser("rows", help="export finished runs without weights, or import them").add_subparsers(
         required=True, metavar="ACTION"
     )
-    exports = actions.add_parser("export", help="write rows, curves and records of finished, evaluated runs to a folder")
+    exports = actions.add_parser(
+        "export", help="write rows, curves and records of finished, evaluated runs to a folder, and list missing ones"
+    )
     exports.add_argument("config", nargs="+", help="configuration files")
     exports.add_argument("folder", type=Path, help="folder of the exports, with one subfolder per study")
     exports.add_argument("--study", action="append", help="export only this study (may be repeated)")
@@ -75,15 +78,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(given: argparse.Namespace) -> bool:
-    studies, damaged = read_configuration(given.config).studies, False
-    for name in studies:
-        if given.files:
-            faults, text = verify.verify(name, studies, given.results)
-            damaged |= faults > 0
-        else:
-            text = check.describe(name, studies, given.results)
+    studies = read_configuration(given.config).studies
+    if given.files:
+        faults, text = verify.verify(studies, given.results)
         print(legible(text))
-    return damaged
+        return faults > 0
+    for name in studies:
+        print(legible(check.describe(name, studies, given.results)))
+    return False
 
 
 def _runs(given: argparse.Namespace) -> None:
@@ -122,7 +124,7 @@ def _export(given: argparse.Namespace) -> None:
 
 
 def _import(given: argparse.Namespace) -> None:
-    folders = sorted(path.parent for path in given.folder.glob(f"[!.]*/{exchange.SUMS}"))
+    folders = exported_studies(given.folder)
     if not folders:
         raise UserError(f"{given.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
     for folder in folders:

@@ -81,7 +81,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             found["stale"] += data.of_reports(top)
         elif kind != "theory":
             study = _valid(settings)
-            missing = blocks.missing_rows(top, study, results) if study is not None else []
+            missing = blocks.without_rows(top, study, results) if study is not None else []
             found["stale"] += [f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"] if missing else []
             found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
             runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)

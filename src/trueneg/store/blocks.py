@@ -1,30 +1,38 @@
 """The files of a block: the runs of one objective on one data set for one block of seeds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import jobs
+from trueneg.config.runs import Job, jobs
 
-MANIFEST, ROWS, CURVES, RUNS = "manifests/{}.json", "rows/{}.parquet", "artefacts/curves/{}.parquet", "artefacts/runs/{}.json"
-EVALUATED = (ROWS, CURVES, RUNS)  # written by the evaluation
-
-
-def places(name: str, study: Any) -> list[str]:
-    """List a study's blocks as ``dataset/objective/block``, which completes the names of their files."""
-    return list(dict.fromkeys(f"{job.dataset}/{job.objective}/{job.block}" for job in jobs(name, study)))
+BLOCK = ("manifests/{}.json", "rows/{}.parquet", "artefacts/curves/{}.parquet", "artefacts/runs/{}.json")
+SHOWN = 3  # largest number of blocks to name
 
 
-def missing_rows(name: str, study: Any, results: Path) -> list[str]:
-    """List the blocks that were trained but have no rows, for example because their last evaluation failed."""
-    folder = results / name
-    return [
-        place
-        for place in places(name, study)
-        if (folder / MANIFEST.format(place)).is_file()
-        and not all((folder / pattern.format(place)).is_file() for pattern in EVALUATED)
-    ]
+def planned_blocks(name: str, study: Any) -> dict[str, Job]:
+    """Return the job of each block that a study plans, by ``dataset/objective/block``, which completes the names in BLOCK."""
+    return {f"{job.dataset}/{job.objective}/{job.block}": job for job in jobs(name, study)}
 
 
-def listed(missing: list[str]) -> str:
-    """Name blocks in a sentence; at most three of them."""
-    return ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+def absent(folder: Path, place: str) -> str:
+    """Return why files of a block are missing in the folder of a study; empty if all of them exist."""
+    manifest, *others = (folder / pattern.format(place) for pattern in BLOCK)
+    if not manifest.is_file():
+        return "not trained"
+    return "" if all(path.is_file() for path in others) else "not evaluated"
+
+
+def without_rows(name: str, study: Any, results: Path) -> list[str]:
+    """List the blocks that were trained but not evaluated, for example because their last evaluation failed."""
+    return [place for place in planned_blocks(name, study) if absent(results / name, place) == "not evaluated"]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence; at most three of them.
+
+    Example:
+        >>> listed(["a", "b", "c", "d"])
+        'a, b, c and 1 more'
+    """
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,79 +1,54 @@
 """Export the finished, evaluated runs of a study, and import them on machines without its data or weights.
 
-The exported folder of a study has the layout of ``results/<study>``. It contains the manifest, rows, training curves and records
-of each block of seeds, the subsets and winners, and the artefacts that cannot be remade without data or weights. ``user_files``
-contains the records of the data that were read; ``sha256sums.txt`` lists the checksum of every file.
+:mod:`trueneg.store.evidence` describes and reads the exported folder. Only what cannot be remade without data or weights is
+exchanged: an import recomputes the winners of a tuned study, and leaves all other summaries to Snakemake.
 """
 
-import filecmp
 import functools
 import hashlib
 import itertools
 import json
 import os
-import re
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import Run, all_runs, training_kind
+from trueneg.config.runs import Job, Run, all_runs, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum, writable, write_tables, write_text
+from trueneg.io.files import atomic_write, write_tables, write_text
+from trueneg.io.seals import require_intact, seal
+from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store import user_files
-from trueneg.store.identity import run_id, same_evaluation
-from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import EvaluatedRun, Evaluation, Manifest, RunRecord, UserFilesRecord, read_json, read_rows
-from trueneg.store.rows import IDENTITY, load_rows
-from trueneg.store.run_store import RunStore
-
-SUMS = "sha256sums.txt"
-READ = "user_files"  # folder of the records of the user's files
-BLOCK = ("manifests/{}.json", "rows/{}.parquet", "artefacts/curves/{}.parquet", "artefacts/runs/{}.json")
-# Files that Snakemake would make from data or weights; it makes the other artefacts from the files of the blocks.
-PICTURES = ("embedding", "retrieval", "similarities", "overlays", "human_ratings", "rating_references", "assumption")
-FURTHER = (
-    "tuning/*",
-    "artefacts/tuning.parquet",
-    "text/*/eta.parquet",
-    "artefacts/class_probabilities.parquet",
-    *(f"artefacts/{name}/**/*.parquet" for name in PICTURES),
+from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
+from trueneg.store.evidence import (
+    AGAIN,
+    STUDY,
+    SUMS,
+    Block,
+    Evidence,
+    parquet,
+    read_evidence,
+    read_results,
+    table_of,
+    write_evidence,
 )
-IMPORTABLE = re.compile(rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|{READ}/.+\.files\.json")
-AGAIN = "Copy the exported folder again."
-
-
-class Block(NamedTuple):
-    """The runs of one objective on one data set for one block of seeds.
-
-    Attributes:
-        place: data set, objective and block, separated by slashes.
-        checksums: checksum of each run's model, by the run's id.
-        records: provenance of each run's training and evaluation.
-        rows: the rows of the runs.
-        curves: their training curves.
-    """
-
-    place: str
-    checksums: dict[str, str]
-    records: list[dict[str, Any]]
-    rows: pd.DataFrame
-    curves: pd.DataFrame
-
-    @property
-    def files(self) -> list[str]:
-        """The paths of the block's files in the folder of the study."""
-        return [pattern.format(self.place) for pattern in BLOCK]
+from trueneg.store.identity import different_settings, run_id, same_evaluation
+from trueneg.store.protocol import PROTOCOL, Protocol, committed_protocol
+from trueneg.store.records import AGAIN as RECREATE
+from trueneg.store.records import Evaluation, RunRecord, UserFilesRecord, read_json
+from trueneg.store.rows import IDENTITY
+from trueneg.store.run_store import RunStore
+from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
 
 
 def export_study(name: str, studies: Mapping[str, Study], results: Path, folder: Path) -> str | None:
@@ -89,7 +64,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
         folder: folder of the exports, one subfolder per study.
 
     Returns:
-        A sentence that says what was exported; None if there is nothing to export.
+        A sentence that says what was exported and what is missing; None if there is nothing to export.
 
     Raises:
         UserError: if the study's data are restricted, a file is damaged, or the subfolder is not an export.
@@ -97,29 +72,73 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     source, target = results / name, folder / name
     if _is_restricted(name, studies):
         raise UserError(f"{name} uses restricted data, so its results are not exported. Name the other studies with --study.")
-    if target.exists() and not (target / SUMS).is_file():
+    if target.exists() and not any((target / listing).is_file() for listing in (STUDY, SUMS)):
         raise UserError(f"{target} exists and is not an exported study; choose another folder.")
-    store = RunStore(results / "runs")
-    places = [path.relative_to(source / "rows").with_suffix("").as_posix() for path in sorted(source.glob("rows/*/*/*.parquet"))]
-    complete = [place for place in places if all((source / pattern.format(place)).is_file() for pattern in BLOCK)]
-    blocks = [block for place in complete if not _is_outdated(block := _read_block(source, place), store)]
-    files: dict[str, Path] = {place: source / place for block in blocks for place in block.files[:-1]}  # without the records
-    subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (block.place.split("/") for block in blocks)}
-    files |= {place: source / place for place in subsets if (source / place).is_file()}
-    files |= {path.relative_to(source).as_posix(): path for form in FURTHER for path in source.glob(form) if path.is_file()}
-    if not files:
-        return None
     study: Any = studies[name]
-    texts = {block.files[-1]: _placed_runs(block.records, study.dataset.model_dump()) for block in blocks}
+    planned = planned_blocks(name, study) if isinstance(study, TrainedStudy) else {}
+    missing = {place: absent(source, place) for place in planned}
+    store, complete = RunStore(results / "runs"), [place for place in planned if not missing[place]]
+    for block in read_results(name, source, complete, _files_of(complete)).blocks(source, RECREATE):
+        missing[block.place] = _outdated(planned[block.place], block, store)
+    places = [place for place in complete if not missing[place]]
+    evidence = read_results(name, source, places, [*_files_of(places), *_further(source, places)])
+    if not evidence.tables:
+        return None
+    require_intact(results, [source / file for file in evidence.tables])
+    require_intact(results, [source / file for place in places for file in (BLOCK[0].format(place), BLOCK[-1].format(place))])
+    blocks = evidence.blocks(source, RECREATE)
+    evidence.missing = {place: reason for place, reason in missing.items() if reason}
     for recorded, reading in _readings(name, studies, [record for block in blocks for record in block.records]):
-        path, place = recorded.record(results), f"{READ}/{reading.place}.files.json"
+        path = recorded.record(results)
         record = user_files.moved(read_json(path, UserFilesRecord), reading.settings) if path.is_file() else None
         if record is not None:
-            texts.setdefault(place, json.dumps(record, indent=1) + "\n")
-    _write(files, texts, target)
-    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file()) / 1e6
+            evidence.user_files.setdefault(reading.place, record)
+    for records in evidence.records.values():
+        _place_data(records, study.dataset.model_dump())
+    pilots = [place for place, job in planned.items() if job.is_pilot]
+    if pilots and not any(missing[place] for place in pilots):
+        content, _ = select_from(_rows(blocks, pilots), selecting(study))
+        evidence.tuning = Decision.of(content)
+    if protocol := committed_protocol(name, getattr(study, "protocol", None), results):
+        evidence.protocol = Protocol.model_validate(protocol)
+    write_evidence(evidence, target)
+    files = [path.stat().st_size for path in target.iterdir()]
     runs = {identifier for block in blocks for identifier in block.checksums}
-    return f"{name}: exported {len(runs)} runs in {len({*files, *texts})} files to {target} ({size:.1f} MB)."
+    said = f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target} ({sum(files) / 1e6:.1f} MB)"
+    return f"{said}{_missing(evidence.missing)}."
+
+
+def _outdated(job: Job, block: Block, store: RunStore) -> str:
+    """Return why the files of a block are outdated; empty if they are up to date."""
+    recorded = {record["seed"]: record["settings"] for record in block.records}
+    requested = [{run.seed: run.settings for run in choice.runs} for choice in job.choices.values()]
+    requested = [settings for settings in requested if settings.keys() == recorded.keys()]
+    if not any(all(not different_settings(recorded[seed], settings[seed]) for seed in recorded) for settings in requested):
+        return "trained with other settings"
+    trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
+    retrained = any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
+    return "trained again since its evaluation" if retrained else ""
+
+
+def _files_of(places: Iterable[str]) -> list[str]:
+    return [pattern.format(place) for place in places for pattern in BLOCK if pattern.endswith(".parquet")]
+
+
+def _further(folder: Path, places: Iterable[str]) -> list[str]:
+    """List the files of a study, other than those of blocks, that cannot be remade without data or weights."""
+    subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (place.split("/") for place in places)}
+    files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
+    return [file for file in files if file in subsets or table_of(file) not in (None, "rows", "curves", "subsets")]
+
+
+def _rows(blocks: Iterable[Block], places: Iterable[str]) -> pd.DataFrame:
+    rows = {block.place: block.rows for block in blocks}
+    return pd.concat([rows[place] for place in places], ignore_index=True)
+
+
+def _missing(reasons: Mapping[str, str]) -> str:
+    named = [f"{place} ({reason})" for place, reason in reasons.items()]
+    return f"; missing: {listed(named)}" if named else ""
 
 
 def import_study(folder: Path, results: Path) -> str:
@@ -136,32 +155,61 @@ def import_study(folder: Path, results: Path) -> str:
         A sentence that says what was imported.
 
     Raises:
-        UserError: if a file is missing, damaged or foreign, or a run's id does not follow from its settings and data.
+        UserError: if a file is missing, damaged or foreign, a run's id does not follow from its settings and data, or the winners
+            do not follow from the pilot seeds' rows.
     """
     name, stamp = folder.name, time.time_ns()
-    if name in RESERVED_NAMES:
-        raise UserError(f"{folder}: {name} is not allowed as the name of a study.")
-    places, store = _intact(folder), RunStore(results / "runs")
-    blocks = [_foreign_block(folder, place, places) for place in places if place.startswith("rows/")]
-    added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
-    of_blocks = {place for block in blocks for place in block.files}
-    own = [place for place in places if not place.startswith(f"{READ}/")]
-    unchanged, *_ = filecmp.cmpfiles(folder, results / name, own, shallow=False)
-    if all(added.values()) and unchanged != own:  # nothing was trained here: copy all, so that no file is older than its inputs
-        for place in own:
-            _copy(folder / place, results / name / place, stamp)
+    evidence, store = read_evidence(folder), RunStore(results / "runs")
+    if name in RESERVED_NAMES or evidence.study != name:
+        problem = f"{folder} contains the study {evidence.study}"
+        raise UserError(f"{problem}; expected a folder named after its study, whose name is none of {', '.join(RESERVED_NAMES)}.")
+    blocks = evidence.blocks(folder)
     for block in blocks:
-        unchanged, *_ = filecmp.cmpfiles(folder, results / name, block.files, shallow=False)
-        if all(added[run] for run in block.checksums) and unchanged != block.files:
-            for place in block.files:
-                _copy(folder / place, results / name / place, stamp)
-    for place in sorted(set(places) - of_blocks):
-        target = results / (place.removeprefix(f"{READ}/") if place.startswith(f"{READ}/") else f"{name}/{place}")
-        if not target.exists():
-            _copy(folder / place, target, stamp)
+        _refuse_foreign(block, evidence, folder)
+    content = evidence.files() | _decided(evidence, blocks, folder)
+    if evidence.protocol is not None:
+        content[PROTOCOL] = (json.dumps(evidence.protocol.model_dump(), indent=1) + "\n").encode()
+    files = {results / name / file: data for file, data in content.items()}
+    added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
+    of_blocks = {block.place: [results / name / file for file in block.files] for block in blocks}
+    # If nothing was trained here, all files are replaced together, so that none is older than its inputs.
+    new = [of_blocks[block.place] for block in blocks if all(added[run] for run in block.checksums)]
+    for paths in [[*files]] if all(added.values()) else new:
+        if not all(path.is_file() and path.read_bytes() == files[path] for path in paths):
+            _write({path: files[path] for path in paths}, stamp, results)
+    block_files = {path for paths in of_blocks.values() for path in paths}
+    for place, record in evidence.user_files.items():
+        files[results / f"{place}.files.json"] = (json.dumps(record, indent=1) + "\n").encode()
+    _write({path: data for path, data in files.items() if path not in block_files and not path.exists()}, stamp, results)
     kept = len(added) - sum(added.values())
-    note = f"; kept {kept} runs that are already in {store.path}" if kept else ""
-    return f"{name}: imported {sum(added.values())} runs{note}."
+    note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
+    return f"{name}: imported {counted(sum(added.values()), 'run')}{note}{_missing(evidence.missing)}."
+
+
+def _decided(evidence: Evidence, blocks: Iterable[Block], folder: Path) -> dict[str, bytes]:
+    """Return the files of a tuned study's winners, computed from the pilot seeds' rows; refuse another decision."""
+    if (decision := evidence.tuning) is None:
+        return {}
+    pilots = [block.place for block in blocks if block.rows["seed"].isin(decision.seeds).all()]
+    try:
+        rows = _rows(blocks, pilots)
+        content, validation = select_from(rows, decision.model_dump())
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder}: the rows do not contain the candidates and pilot seeds of the tuning. {AGAIN}") from error
+    variants = {objective: {*of_objective["variant"]} for objective, of_objective in rows.groupby("objective")}
+    if Decision.of(content) != decision or variants != {name: {*choices} for name, choices in decision.candidates.items()}:
+        differing = sorted({*decision.lines()} ^ {*Decision.of(content).lines()}) or ["other candidates or pilot seeds"]
+        raise UserError(f"{folder}: the winners do not follow from the pilot seeds' rows ({'; '.join(differing[:2])}). {AGAIN}")
+    return {WINNERS: as_text(content).encode(), VALIDATION: parquet(pa.Table.from_pandas(validation, preserve_index=False))}
+
+
+def _write(files: Mapping[Path, bytes], modified: int, results: Path) -> None:
+    """Write files in the results folder, all with the same modification time, and record their checksums."""
+    for path, content in files.items():
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(content)
+        os.utime(path, ns=(modified, modified))
+    seal(results, files)
 
 
 def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,56 +258,24 @@ def _readings(
             yield kind({key: recorded.get(key, value) for key, value in dataset.items()}), kind(dataset)
 
 
-def _placed_runs(records: Iterable[dict[str, Any]], dataset: Mapping[str, Any]) -> str:
-    """Return the records of runs as JSON, with the data where the configuration has them."""
-    placed = []
+def _place_data(records: Iterable[dict[str, Any]], dataset: Mapping[str, Any]) -> None:
+    """Write the data into the records of runs as the configuration names them."""
     for record in records:
-        settings = record["settings"] | {"dataset": user_files.placed(record["settings"]["dataset"], dataset)}
-        placed.append(record | {"settings": settings})
-    return json.dumps(placed, indent=2) + "\n"
+        record["settings"] = record["settings"] | {"dataset": user_files.placed(record["settings"]["dataset"], dataset)}
 
 
-def _is_outdated(block: Block, store: RunStore) -> bool:
-    """Return whether a run was trained again after it was evaluated."""
-    trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
-    return any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
-
-
-def _read_block(folder: Path, place: str, remedy: str = RECREATE) -> Block:
-    manifest, rows, curves, runs = (folder / pattern.format(place) for pattern in BLOCK)
-    listed = read_json(manifest, Manifest, remedy)["runs"]
-    block = Block(
-        place,
-        {run["id"]: run["checksum"] for run in listed},
-        read_json(runs, [EvaluatedRun], remedy),
-        load_rows(rows),
-        read_rows(curves, ["run"], remedy),
-    )
-    named = {runs: {record["id"] for record in block.records}, rows: set(block.rows["run"]), curves: set(block.curves["run"])}
-    for path, found in named.items():
-        if found != block.checksums.keys():
-            raise UserError(f"{path} and {manifest} name different runs. {remedy}")
-    if not np.isfinite(block.rows["value"]).all() or block.rows.duplicated(["run", "split", *KEYS]).any():
-        raise UserError(f"{rows}: expected finite values, and each measurement once per run and split. {remedy}")
-    return block
-
-
-def _foreign_block(folder: Path, rows: str, places: Iterable[str]) -> Block:
-    """Read a block to import; check that it belongs to the study, and that its runs' ids follow from their settings and data."""
-    place = rows.removeprefix("rows/").removesuffix(".parquet")
-    if missing := sorted({pattern.format(place) for pattern in BLOCK}.difference(places)):
-        raise UserError(f"{folder / SUMS} does not list {missing[0]}. {AGAIN}")
-    block = _read_block(folder, place, AGAIN)
-    if (studies := set(block.rows["study"])) != {folder.name}:
-        raise UserError(
-            f"{folder} contains rows of {', '.join(studies)}; expected a folder named after the study whose rows it contains."
-        )
+def _refuse_foreign(block: Block, evidence: Evidence, folder: Path) -> None:
+    """Check that a block belongs to the study, and that its runs' ids follow from their settings and data."""
+    manifest, names = evidence.manifests[block.place], {*block.rows["study"], evidence.manifests[block.place]["study"]}
+    dataset, objective, _ = block.place.split("/")
+    if names != {evidence.study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
+        problem = f"{folder} contains rows of {', '.join(sorted(names - {evidence.study})) or block.place}"
+        raise UserError(f"{problem}; expected a folder named after the study whose rows it contains.")
     for record in block.records:
         run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
         if (expected := run_id(run, record.get("data", record["source"]["checksum"]))) != record["id"]:
-            found = f"{folder / block.files[-1]}: run {record['id']} has settings and data of run {expected}"
-            raise UserError(f"{found}; they were changed, or another version of TrueNeg exported them. {AGAIN}")
-    return block
+            problem = f"{folder}: {block.files[-1]}: run {record['id']} has settings and data of run {expected}"
+            raise UserError(f"{problem}; they were changed, or another version of TrueNeg exported them. {AGAIN}")
 
 
 def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> bool:
@@ -280,44 +296,5 @@ def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> boo
             write_tables({folder / RunStore.CURVES: curves.drop(columns=IDENTITY, errors="ignore")})
             write_text(folder / RunStore.RECORD, json.dumps(own, indent=2) + "\n")
             store.forget_progress(identifier)
+        seal(store.path.parent, [folder / name, folder / RunStore.CURVES, folder / RunStore.RECORD])
     return True
-
-
-def _write(files: Mapping[str, Path], texts: Mapping[str, str], target: Path) -> None:
-    """Copy files and write texts and all their checksums to a new folder, then replace the target with it."""
-    made = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with writable(target):
-            for place, path in files.items():
-                (made / place).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, made / place)
-            for place, text in texts.items():
-                write_text(made / place, text)
-            sums = (f"{file_checksum(made / place)}  {place}\n" for place in sorted({*files, *texts}))
-            (made / SUMS).write_text("".join(sums))
-            if target.exists():
-                shutil.rmtree(target)
-            made.rename(target)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _intact(folder: Path) -> list[str]:
-    """Return the paths of all files of an exported study after comparing them with their checksums."""
-    places = []
-    for line in (folder / SUMS).read_text(errors="replace").splitlines():
-        checksum, _, place = line.partition("  ")
-        path = folder / place
-        inside = path.resolve().is_relative_to(folder.resolve()) and ".." not in PurePosixPath(place).parts
-        if not inside or not IMPORTABLE.fullmatch(place):
-            raise UserError(f"{folder / SUMS} lists {place!r}, which is not part of an exported study. {AGAIN}")
-        if not path.is_file() or file_checksum(path) != checksum:
-            raise UserError(f"{path} is missing or does not match its checksum in {SUMS}. {AGAIN}")
-        places.append(place)
-    return places
-
-
-def _copy(path: Path, target: Path, modified: int) -> None:
-    with atomic_write(target) as temporary:
-        shutil.copyfile(path, temporary)
-    os.utime(target, ns=(modified, modified))

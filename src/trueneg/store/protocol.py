@@ -1,16 +1,17 @@
 """The protocol of a study: a file, committed to git before the runs, that names its comparisons."""
 
+import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
-from trueneg.store.records import read_json
+from trueneg.io.reading import reading
 
 EXPECTED = "expected a file committed to git"
 PROTOCOL = "protocol.json"  # below results/<study>; an import writes it
@@ -80,12 +81,10 @@ def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
     """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is none."""
     if not path.is_file():
         return None
-    content = read_json(path, {"type": "object"}, remedy := "Import the exported folder again.")
-    content = content if key is None else content.get(key)
-    try:
+    with reading(path, "JSON with a protocol", "Import the exported folder again."):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content = content if key is None else content[key]
         return None if content is None else (path, Protocol.model_validate(content))
-    except ValidationError as error:
-        raise UserError(f"{path} has no valid protocol ({error.errors()[0]['msg']}). {remedy}") from error
 
 
 def _git(file: Path, *command: str) -> str:

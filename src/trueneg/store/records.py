@@ -199,8 +199,8 @@ class LanguageModelManifest(Content):
 class Protocol(Content):
     file: str
     checksum: str
-    date: str
-    beforehand: bool
+    date: str | None
+    beforehand: bool | None
 
 
 class Headroom(Content):
@@ -324,16 +324,25 @@ def read_settings(path: str | Path) -> Any:
 def _read(path: str | Path, parse: Callable[[str], Any], model: Model | None, remedy: str) -> Any:
     with reading(path, Path(path).suffix[1:].upper(), remedy, missing=RUN_STEP):
         content = parse(Path(path).read_text(encoding="utf-8"))
+    if model is not None:
+        require_valid(content, model, path, remedy)
+    return content
+
+
+def require_valid(content: Any, model: Model, path: str | Path, remedy: str) -> None:
+    """Compare content of a file with a model; the arguments are those of :func:`read_json`.
+
+    Raises:
+        UserError: if the content does not match the model.
+    """
     try:
-        if model is not None:
-            _adapter(model[0] if isinstance(model, list) else model, isinstance(model, list)).validate_python(content)
+        _adapter(model[0] if isinstance(model, list) else model, isinstance(model, list)).validate_python(content)
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
         place = ".".join(map(str, mistake["loc"])) or "the content"
         message = mistake["msg"].partition(" or instance of")[0].removeprefix("Value error, ")
         problem = "missing" if mistake["type"] == "missing" else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
         raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
-    return content
 
 
 @functools.cache

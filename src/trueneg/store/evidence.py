@@ -1,0 +1,372 @@
+"""Evidence of a study: everything that cannot be remade without its data or weights, in few compressed files.
+
+The folder ``evidence/<study>`` contains
+
+- ``study.json``: ``format`` (2), ``study``, ``protocol`` (file, checksum, commit and date; or null), ``missing`` (blocks of seeds
+  that are not in the evidence, with the reason), ``epochs`` (the largest number of epochs in a training curve), ``tuning`` (rule,
+  measurement, candidates, pilot seeds and winners; or null), ``user_files`` (records of the data that were read) and ``files``
+  (SHA-256 of each other file).
+- ``runs.parquet``: one row per run of each block, with the model's checksum, the variant if a winner decided it, and the record
+  of the run (compact JSON).
+- ``rows.parquet``, ``curves.parquet``, ``subsets.parquet`` and the other :data:`TABLES`, if the study has them. The column
+  ``file`` is the path below ``results/<study>`` of the file that a row belongs to; the key ``schemas`` of the parquet metadata
+  lists the Arrow schemas of these files. A training curve with more than :data:`EPOCHS` epochs is thinned: its first and last
+  epoch and evenly spaced ones between them are kept.
+
+The earlier form has the layout of ``results/<study>``, with the records of the data in ``user_files`` and the checksums of all
+files in ``sha256sums.txt``. It is still read, but summaries in it are ignored.
+"""
+
+import base64
+import dataclasses
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
+
+from trueneg.errors import UserError
+from trueneg.io.files import file_checksum, writable, write_text
+from trueneg.io.reading import reading
+from trueneg.stats.measurement import KEYS
+from trueneg.store.blocks import BLOCK
+from trueneg.store.protocol import Protocol
+from trueneg.store.records import AGAIN as RECREATE
+from trueneg.store.records import EvaluatedRun, Manifest, UserFilesRecord, Winners, read_json, require_valid
+from trueneg.store.rows import COLUMNS, typed
+from trueneg.store.versions import converted
+from trueneg.store.winners import WINNERS, Decision
+
+EPOCHS = 30  # largest number of epochs in a training curve
+STUDY, SUMS = "study.json", "sha256sums.txt"
+AGAIN = "Copy the exported folder again."
+EXPORT = "part of an exported study"
+
+NAME, SEEDS = r"(?!\.\.?/)[^/\0]+", r"seed[0-9+-]*[0-9]"
+PLACE = f"{NAME}/{NAME}/{SEEDS}"
+# Files below results/<study> that each table gathers. Snakemake makes all other artefacts from them.
+TABLES = {
+    "rows": rf"rows/{PLACE}\.parquet",
+    "curves": rf"artefacts/curves/{PLACE}\.parquet",
+    "subsets": rf"subsets/{NAME}/{SEEDS}\.parquet",
+    **{name: rf"artefacts/{name}/{NAME}/{NAME}\.parquet" for name in ("embedding", "retrieval", "similarities", "overlays")},
+    "human_ratings": rf"artefacts/human_ratings/{PLACE}\.parquet",
+    "human_rating_bins": rf"artefacts/human_ratings/{PLACE}-bins\.parquet",
+    "rating_references": rf"artefacts/rating_references/{NAME}/{SEEDS}\.parquet",
+    "rating_eta": rf"artefacts/rating_references/{NAME}/{SEEDS}-eta\.parquet",
+    "rating_correlations": rf"artefacts/rating_references/{NAME}/{SEEDS}-correlations\.parquet",
+    **{f"assumption_{part}": rf"artefacts/assumption/{NAME}/{part}\.parquet" for part in ("points", "summary", "calibration")},
+    "class_probabilities": r"artefacts/class_probabilities\.parquet",
+    "eta": rf"text/{NAME}/eta\.parquet",
+}
+OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
+READINGS = rf"((sources|pairs)/{NAME}|{NAME}/text/{NAME}/reports)"
+EARLIER = rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|user_files/{READINGS}\.files\.json"
+KEY = ["dataset", "objective", "block"]
+
+
+class Block(NamedTuple):
+    """The runs of one objective on one data set for one block of seeds.
+
+    Attributes:
+        place: data set, objective and block, separated by slashes.
+        checksums: checksum of each run's model, by the run's id.
+        records: provenance of each run's training and evaluation.
+        rows: the rows of the runs.
+        curves: their training curves.
+    """
+
+    place: str
+    checksums: dict[str, str]
+    records: list[dict[str, Any]]
+    rows: pd.DataFrame
+    curves: pd.DataFrame
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the block's files in the folder of the study."""
+        return [pattern.format(self.place) for pattern in BLOCK]
+
+
+@dataclasses.dataclass
+class Evidence:
+    """The evidence of a study in memory, whatever form it was read from.
+
+    Attributes:
+        study: name of the study.
+        manifests: manifests, by the block's place.
+        records: records of the runs, by the block's place.
+        tables: the files that :data:`TABLES` gathers, by path below ``results/<study>``.
+        user_files: records of the data that were read, by place in the results folder.
+        tuning: the decision of a tuned study.
+        protocol: the study's protocol.
+        missing: why a block is not part of the evidence, by its place.
+    """
+
+    study: str
+    manifests: dict[str, dict[str, Any]]
+    records: dict[str, list[dict[str, Any]]]
+    tables: dict[str, pa.Table]
+    user_files: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    tuning: Decision | None = None
+    protocol: Protocol | None = None
+    missing: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def blocks(self, folder: Path, remedy: str = AGAIN) -> list[Block]:
+        """Return the blocks after checking that their files agree with each other; `folder` is named in messages."""
+        listed = {pattern.format(place) for place in self.manifests for pattern in BLOCK}
+        if unlisted := sorted(file for file in self.tables if table_of(file) in ("rows", "curves") and file not in listed):
+            raise UserError(f"{folder}: {unlisted[0]} has no manifest and record. {remedy}")
+        return [self._block(place, folder, remedy) for place in self.manifests]
+
+    def _block(self, place: str, folder: Path, remedy: str) -> Block:
+        manifest, rows, curves, runs = (pattern.format(place) for pattern in BLOCK)
+        if missing := [file for file in (rows, curves) if file not in self.tables]:
+            raise UserError(f"{folder}: {missing[0]} is missing. {remedy}")
+        frames = []
+        for file, columns in ((rows, COLUMNS), (curves, ["run"])):
+            if absent := set(columns).difference(self.tables[file].column_names):
+                raise UserError(f"{folder}: {file} has no columns {', '.join(sorted(absent))}. {remedy}")
+            frames.append(self.tables[file].to_pandas())
+        checksums = {run["id"]: run["checksum"] for run in self.manifests[place]["runs"]}
+        block = Block(place, checksums, self.records[place], typed(frames[0]), frames[1])
+        runs_of = {runs: {record["id"] for record in block.records}, rows: {*block.rows["run"]}, curves: {*block.curves["run"]}}
+        for file, identifiers in runs_of.items():
+            if identifiers != checksums.keys():
+                raise UserError(f"{folder}: {file} and {manifest} name different runs. {remedy}")
+        if not np.isfinite(block.rows["value"]).all() or block.rows.duplicated(["run", "split", *KEYS]).any():
+            raise UserError(f"{folder}: {rows}: expected finite values, and each measurement once per run and split. {remedy}")
+        return block
+
+    def files(self) -> dict[str, bytes]:
+        """Return the content of the files below ``results/<study>``, except what is computed from them."""
+        files = {file: parquet(table, **OPTIONS.get(str(table_of(file)), {})) for file, table in self.tables.items()}
+        for place in self.manifests:
+            for pattern, content in ((BLOCK[0], self.manifests[place]), (BLOCK[-1], self.records[place])):
+                files[pattern.format(place)] = (json.dumps(content, indent=2) + "\n").encode()
+        return files
+
+
+class Description(BaseModel):
+    """The content of ``study.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[2] = 2
+    study: str
+    protocol: Protocol | None
+    missing: dict[str, str]
+    epochs: int = EPOCHS
+    tuning: Decision | None
+    user_files: dict[str, dict[str, Any]]
+    files: dict[str, str]
+
+
+def table_of(file: str) -> str | None:
+    """Return the table that gathers a file below ``results/<study>``; None if Snakemake makes the file from others."""
+    return next((name for name, pattern in TABLES.items() if re.fullmatch(pattern, file)), None)
+
+
+def exported_studies(folder: Path) -> list[Path]:
+    """Return the subfolders that contain an exported study."""
+    return sorted({path.parent for name in (STUDY, SUMS) for path in folder.glob(f"[!.]*/{name}")})
+
+
+def read_results(study: str, folder: Path, places: Iterable[str], files: Iterable[str], remedy: str = RECREATE) -> Evidence:
+    """Read blocks and other files from a folder with the layout of ``results/<study>``.
+
+    Raises:
+        UserError: if a file is missing or damaged.
+    """
+    manifests, records = {}, {}
+    for place in places:
+        manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest, remedy)
+        runs = read_json(folder / BLOCK[-1].format(place), [EvaluatedRun], remedy)
+        with reading(folder / BLOCK[-1].format(place), EXPORT, remedy):
+            records[place] = [converted(record) for record in runs]
+    return Evidence(study, manifests, records, {file: _read_table(folder / file, remedy) for file in files})
+
+
+def write_evidence(evidence: Evidence, target: Path) -> None:
+    """Write evidence to a new folder, then replace `target` with it; the same evidence gives the same bytes."""
+    made = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with writable(target):
+            made.mkdir(parents=True)
+            gathered: dict[str, dict[str, pa.Table]] = {"runs": {}}
+            for file, table in evidence.tables.items():
+                gathered.setdefault(str(table_of(file)), {})[file] = table
+            for name, tables in gathered.items():
+                table = _runs(evidence) if name == "runs" else _gathered(_thinned(tables) if name == "curves" else tables)
+                (made / f"{name}.parquet").write_bytes(_compressed(table))
+            description = Description(
+                study=evidence.study,
+                protocol=evidence.protocol,
+                missing=evidence.missing,
+                tuning=evidence.tuning,
+                user_files=evidence.user_files,
+                files={path.name: file_checksum(path) for path in sorted(made.iterdir())},
+            )
+            write_text(made / STUDY, json.dumps(description.model_dump(mode="json"), indent=1) + "\n")
+            if target.exists():
+                shutil.rmtree(target)
+            made.rename(target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def read_evidence(folder: Path) -> Evidence:
+    """Read an exported study in either form.
+
+    Raises:
+        UserError: if a file is missing, damaged or unknown.
+    """
+    return _read_description(folder) if (folder / STUDY).is_file() else _read_earlier(folder)
+
+
+def _read_description(folder: Path) -> Evidence:
+    path = folder / STUDY
+    with reading(path, "the description of an export in format 2", AGAIN):
+        described = Description.model_validate_json(path.read_bytes())
+    _refuse_changes(folder, described.files, lambda name: name.removesuffix(".parquet") in ("runs", *TABLES), path)
+    for place, record in described.user_files.items():
+        if not re.fullmatch(READINGS, place):
+            raise UserError(f"{path}: user_files.{place!r} is not the place of a record. {AGAIN}")
+        require_valid(record, UserFilesRecord, path, AGAIN)
+    tables: dict[str, pa.Table] = {}
+    for name in described.files:
+        if name != "runs.parquet":
+            tables |= _separated(folder / name)
+    manifests, records = _blocks_of(described.study, folder / "runs.parquet")
+    evidence = Evidence(described.study, manifests, records, tables, described.user_files)
+    evidence.tuning, evidence.protocol, evidence.missing = described.tuning, described.protocol, described.missing
+    return evidence
+
+
+def _read_earlier(folder: Path) -> Evidence:
+    path = folder / SUMS
+    lines = (line.partition("  ") for line in path.read_text(errors="replace").splitlines())
+    sums = {file: checksum for checksum, _, file in lines}
+    _refuse_changes(folder, sums, lambda file: re.fullmatch(EARLIER, file) is not None, path)
+    places = [file.removeprefix("rows/").removesuffix(".parquet") for file in sums if re.fullmatch(TABLES["rows"], file)]
+    for place in places:
+        if missing := sorted({pattern.format(place) for pattern in BLOCK}.difference(sums)):
+            raise UserError(f"{path} does not list {missing[0]}. {AGAIN}")
+    evidence = read_results(folder.name, folder, places, filter(table_of, sums), AGAIN)
+    readings = (file.removeprefix("user_files/") for file in sums if file.startswith("user_files/"))
+    evidence.user_files = {
+        file.removesuffix(".files.json"): read_json(folder / "user_files" / file, UserFilesRecord, AGAIN) for file in readings
+    }
+    if WINNERS in sums:
+        evidence.tuning = Decision.of(read_json(folder / WINNERS, Winners, AGAIN))
+    return evidence
+
+
+def _refuse_changes(folder: Path, sums: Mapping[str, str], is_exported: Callable[[str], bool], listing: Path) -> None:
+    """Compare all files of an exported study with the checksums in its `listing`; refuse files that are not part of an export."""
+    for file, checksum in sums.items():
+        path = folder / file
+        if not is_exported(file) or "\0" in file or path.resolve() != folder.resolve() / file:
+            raise UserError(f"{listing} lists {file!r}, which is not part of an exported study. {AGAIN}")
+        if not path.is_file() or file_checksum(path) != checksum:
+            raise UserError(f"{path} is missing or does not match its checksum in {listing.name}. {AGAIN}")
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if unlisted := sorted(present.difference(sums, [listing.name])):
+        raise UserError(f"{folder / unlisted[0]} is not listed in {listing.name}. Remove it, or copy the exported folder again.")
+
+
+def _runs(evidence: Evidence) -> pa.Table:
+    rows = []
+    for place, manifest in evidence.manifests.items():
+        records = {record["id"]: record for record in evidence.records[place]}
+        for run in manifest["runs"]:
+            text = json.dumps(records[run["id"]], separators=(",", ":"))
+            names = dict(zip(KEY, place.split("/"), strict=True))
+            described = {"seed": run["seed"], "run": run["id"], "checksum": run["checksum"], "variant": manifest.get("variant")}
+            rows.append({**names, **described, "record": text})
+    types = dict.fromkeys([*KEY, "seed", "run", "checksum", "variant", "record"], pa.string()) | {"seed": pa.int64()}
+    return pa.Table.from_pylist(rows, schema=pa.schema(types))
+
+
+def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """Return the manifests and records in ``runs.parquet``, by the block's place."""
+    manifests: dict[str, dict[str, Any]] = {}
+    records: dict[str, list[dict[str, Any]]] = {}
+    with reading(path, EXPORT, AGAIN):
+        for row in _read_table(path, AGAIN).to_pylist():
+            place = "/".join(row[key] for key in KEY)
+            if not re.fullmatch(PLACE, place):
+                raise ValueError(f"{place!r} is not a block of seeds")
+            names = {"study": study, "dataset": row["dataset"], "objective": row["objective"]}
+            decided = {} if row["variant"] is None else {"variant": row["variant"]}
+            manifest = manifests.setdefault(place, {**names, **decided, "runs": []})
+            manifest["runs"].append({"seed": row["seed"], "id": row["run"], "checksum": row["checksum"]})
+            records.setdefault(place, []).append(json.loads(row["record"]))
+    for place, manifest in manifests.items():
+        require_valid(manifest, Manifest, path, AGAIN)
+        require_valid(records[place], [EvaluatedRun], path, AGAIN)
+        with reading(path, EXPORT, AGAIN):
+            records[place] = [converted(record) for record in records[place]]
+    return manifests, records
+
+
+def _thinned(curves: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return training curves with at most :data:`EPOCHS` epochs per run."""
+    thinned = {}
+    for file, table in curves.items():
+        runs = pd.Series(table["run"].to_pylist()).groupby(table["run"].to_pylist()).indices.values()
+        kept = [of_run[np.linspace(0, len(of_run) - 1, min(len(of_run), EPOCHS)).round().astype(int)] for of_run in runs]
+        thinned[file] = table.take(np.sort(np.concatenate(kept))) if kept else table
+    return thinned
+
+
+def _gathered(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Return tables below each other, with the column ``file`` and their schemas as metadata."""
+    schemas: dict[str, list[str]] = {}
+    for file, table in tables.items():
+        schemas.setdefault(base64.b64encode(table.schema.serialize()).decode(), []).append(file)
+    parts = [table.replace_schema_metadata().add_column(0, "file", pa.repeat(file, len(table))) for file, table in tables.items()]
+    gathered = pa.concat_tables(parts, promote_options="permissive")
+    return gathered.replace_schema_metadata({"schemas": json.dumps(list(schemas.items()))})
+
+
+def _separated(path: Path) -> dict[str, pa.Table]:
+    """Return the tables that :func:`_gathered` put below each other, by file."""
+    gathered, tables = _read_table(path, AGAIN), dict[str, pa.Table]()
+    with reading(path, EXPORT, AGAIN):
+        for schema, files in json.loads(gathered.schema.metadata[b"schemas"]):
+            wanted = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
+            for file in files:
+                tables[file] = gathered.filter(pc.equal(gathered["file"], file)).select(wanted.names).cast(wanted)
+        foreign = [file for file in {*tables, *gathered["file"].to_pylist()} if file not in tables or table_of(file) != path.stem]
+    if foreign:
+        raise UserError(f"{path} has rows of {foreign[0]!r}, which is not one of its files. {AGAIN}")
+    return tables
+
+
+def _read_table(path: Path, remedy: str) -> pa.Table:
+    with reading(path, EXPORT, remedy):
+        return pq.ParquetFile(path).read()
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    """Return the content of a parquet file with this table."""
+    buffer = io.BytesIO()
+    pq.write_table(table.combine_chunks(), buffer, **options)
+    return buffer.getvalue()
+
+
+def _compressed(table: pa.Table) -> bytes:
+    integers = {field.name: "DELTA_BINARY_PACKED" for field in table.schema if pa.types.is_integer(field.type)}
+    others = [name for name in table.column_names if name not in integers]
+    return parquet(table, compression="zstd", use_dictionary=others, column_encoding=integers)
