@@ -20,6 +20,7 @@ from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
+from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
 from trueneg.store import user_files
 from trueneg.store.evidence import EPOCHS, STUDY, SUMS, table_of
@@ -185,6 +186,7 @@ def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
     curves = pd.read_parquet(path)
     curves = pd.concat([curves.assign(epoch=epoch) for epoch in range(1, 201)]).sort_values(["seed", "epoch"])
     curves.to_parquet(path, index=False)
+    seal(project.path / "results", [path])
     export_study("tiny", STUDIES, project.path / "results", tmp_path / "exported")
     assert description(tmp_path / "exported/tiny")["epochs"] == EPOCHS
     import_study(tmp_path / "exported/tiny", tmp_path / "results")
@@ -202,6 +204,7 @@ def elsewhere(project):
     results = project.path / "results"
     for record in results.glob("tiny/artefacts/runs/*/*/*.json"):
         record.write_text(record.read_text().replace('"path": null', '"path": "images"'))
+        seal(results, [record])
     dataset = tiny_study()["dataset"] | {"path": "data/own"}
     studies = load_configuration({"tiny": tiny_study(dataset=dataset)}, "test").studies
     (read,) = results.glob("sources/*.files.json")

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -127,8 +128,9 @@ def _import(given: argparse.Namespace) -> None:
     folders = exported_studies(given.folder)
     if not folders:
         raise UserError(f"{given.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
+    stamp = time.time_ns()
     for folder in folders:
-        print(exchange.import_study(folder, given.results))
+        print(exchange.import_study(folder, given.results, stamp))
 
 
 def _convert(given: argparse.Namespace) -> None:

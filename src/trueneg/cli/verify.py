@@ -51,9 +51,7 @@ def verify(studies: Iterable[str], results: Path) -> tuple[int, str]:
     unsealed = sum(not is_sealed(results, path) for path in written)
     lines = [f"{counted(len(files), 'file')} and {counted(len(runs), 'run')} verified: {len(faults)} damaged or missing", *faults]
     if unsealed:
-        lines.append(
-            f"{counted(unsealed, 'file')} of blocks and figures without a recorded checksum: written by an earlier version"
-        )
+        lines.append(f"{counted(unsealed, 'file')} without a recorded checksum: written by an earlier version of TrueNeg")
     return len(faults), "\n  ".join(lines)
 
 

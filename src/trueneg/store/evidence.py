@@ -8,10 +8,10 @@ The folder ``evidence/<study>`` contains
   (SHA-256 of each other file).
 - ``runs.parquet``: one row per run of each block, with the model's checksum, the variant if a winner decided it, and the record
   of the run (compact JSON).
-- ``rows.parquet``, ``curves.parquet``, ``subsets.parquet`` and the other :data:`TABLES`, if the study has them. The column
-  ``file`` is the path below ``results/<study>`` of the file that a row belongs to; the key ``schemas`` of the parquet metadata
-  lists the Arrow schemas of these files. A training curve with more than :data:`EPOCHS` epochs is thinned: its first and last
-  epoch and evenly spaced ones between them are kept.
+- ``rows.parquet``, ``curves.parquet`` and ``subsets.parquet``. The column ``file`` is the path below ``results/<study>`` of the
+  file that a row belongs to; the key ``schemas`` of the parquet metadata lists the Arrow schemas of these files. A training curve
+  with more than :data:`EPOCHS` epochs is thinned: its first and last epoch and evenly spaced ones between them are kept.
+- ``artefacts.parquet``: the other files that cannot be remade without data or weights, one per row, as they are.
 
 The earlier form has the layout of ``results/<study>``, with the records of the data in ``user_files`` and the checksums of all
 files in ``sha256sums.txt``. It is still read, but summaries in it are ignored.
@@ -55,19 +55,19 @@ EXPORT = "part of an exported study"
 NAME, SEEDS = r"(?!\.\.?/)[^/\0]+", r"seed[0-9+-]*[0-9]"
 PLACE = f"{NAME}/{NAME}/{SEEDS}"
 # Files below results/<study> that each table gathers. Snakemake makes all other artefacts from them.
+ARTEFACTS = (
+    rf"artefacts/(embedding|retrieval|similarities|overlays)/{NAME}/{NAME}\.parquet",
+    rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
+    rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",
+    rf"artefacts/assumption/{NAME}/(points|summary|calibration)\.parquet",
+    r"artefacts/class_probabilities\.parquet",
+    rf"text/{NAME}/eta\.parquet",
+)
 TABLES = {
     "rows": rf"rows/{PLACE}\.parquet",
     "curves": rf"artefacts/curves/{PLACE}\.parquet",
     "subsets": rf"subsets/{NAME}/{SEEDS}\.parquet",
-    **{name: rf"artefacts/{name}/{NAME}/{NAME}\.parquet" for name in ("embedding", "retrieval", "similarities", "overlays")},
-    "human_ratings": rf"artefacts/human_ratings/{PLACE}\.parquet",
-    "human_rating_bins": rf"artefacts/human_ratings/{PLACE}-bins\.parquet",
-    "rating_references": rf"artefacts/rating_references/{NAME}/{SEEDS}\.parquet",
-    "rating_eta": rf"artefacts/rating_references/{NAME}/{SEEDS}-eta\.parquet",
-    "rating_correlations": rf"artefacts/rating_references/{NAME}/{SEEDS}-correlations\.parquet",
-    **{f"assumption_{part}": rf"artefacts/assumption/{NAME}/{part}\.parquet" for part in ("points", "summary", "calibration")},
-    "class_probabilities": r"artefacts/class_probabilities\.parquet",
-    "eta": rf"text/{NAME}/eta\.parquet",
+    "artefacts": "|".join(ARTEFACTS),
 }
 OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
 READINGS = rf"((sources|pairs)/{NAME}|{NAME}/text/{NAME}/reports)"
@@ -106,7 +106,8 @@ class Evidence:
         study: name of the study.
         manifests: manifests, by the block's place.
         records: records of the runs, by the block's place.
-        tables: the files that :data:`TABLES` gathers, by path below ``results/<study>``.
+        tables: rows, curves and subsets, by path below ``results/<study>``.
+        artefacts: content of the other files, by path below ``results/<study>``.
         user_files: records of the data that were read, by place in the results folder.
         tuning: the decision of a tuned study.
         protocol: the study's protocol.
@@ -117,6 +118,7 @@ class Evidence:
     manifests: dict[str, dict[str, Any]]
     records: dict[str, list[dict[str, Any]]]
     tables: dict[str, pa.Table]
+    artefacts: dict[str, bytes] = dataclasses.field(default_factory=dict)
     user_files: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     tuning: Decision | None = None
     protocol: Protocol | None = None
@@ -151,6 +153,7 @@ class Evidence:
     def files(self) -> dict[str, bytes]:
         """Return the content of the files below ``results/<study>``, except what is computed from them."""
         files = {file: parquet(table, **OPTIONS.get(str(table_of(file)), {})) for file, table in self.tables.items()}
+        files |= self.artefacts
         for place in self.manifests:
             for pattern, content in ((BLOCK[0], self.manifests[place]), (BLOCK[-1], self.records[place])):
                 files[pattern.format(place)] = (json.dumps(content, indent=2) + "\n").encode()
@@ -194,7 +197,10 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
         runs = read_json(folder / BLOCK[-1].format(place), [EvaluatedRun], remedy)
         with reading(folder / BLOCK[-1].format(place), EXPORT, remedy):
             records[place] = [converted(record) for record in runs]
-    return Evidence(study, manifests, records, {file: _read_table(folder / file, remedy) for file in files})
+    tables = {file: _read_table(folder / file, remedy) for file in files}
+    artefacts = {file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"}
+    tables = {file: table for file, table in tables.items() if file not in artefacts}
+    return Evidence(study, manifests, records, tables, artefacts)
 
 
 def write_evidence(evidence: Evidence, target: Path) -> None:
@@ -203,11 +209,15 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
     try:
         with writable(target):
             made.mkdir(parents=True)
-            gathered: dict[str, dict[str, pa.Table]] = {"runs": {}}
+            by_table: dict[str, dict[str, pa.Table]] = {}
             for file, table in evidence.tables.items():
-                gathered.setdefault(str(table_of(file)), {})[file] = table
-            for name, tables in gathered.items():
-                table = _runs(evidence) if name == "runs" else _gathered(_thinned(tables) if name == "curves" else tables)
+                by_table.setdefault(str(table_of(file)), {})[file] = table
+            gathered = {name: _gathered(_thinned(tables) if name == "curves" else tables) for name, tables in by_table.items()}
+            if evidence.manifests:
+                gathered["runs"] = _runs(evidence)
+            if evidence.artefacts:
+                gathered["artefacts"] = pa.table({"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]})
+            for name, table in gathered.items():
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
             description = Description(
                 study=evidence.study,
@@ -244,11 +254,11 @@ def _read_description(folder: Path) -> Evidence:
             raise UserError(f"{path}: user_files.{place!r} is not the place of a record. {AGAIN}")
         require_valid(record, UserFilesRecord, path, AGAIN)
     tables: dict[str, pa.Table] = {}
-    for name in described.files:
-        if name != "runs.parquet":
-            tables |= _separated(folder / name)
-    manifests, records = _blocks_of(described.study, folder / "runs.parquet")
-    evidence = Evidence(described.study, manifests, records, tables, described.user_files)
+    for name in ("rows.parquet", "curves.parquet", "subsets.parquet"):
+        tables |= _separated(folder / name) if name in described.files else {}
+    manifests, records = _blocks_of(described.study, folder / "runs.parquet") if "runs.parquet" in described.files else ({}, {})
+    artefacts = _artefacts_of(folder / "artefacts.parquet") if "artefacts.parquet" in described.files else {}
+    evidence = Evidence(described.study, manifests, records, tables, artefacts, described.user_files)
     evidence.tuning, evidence.protocol, evidence.missing = described.tuning, described.protocol, described.missing
     return evidence
 
@@ -352,6 +362,15 @@ def _separated(path: Path) -> dict[str, pa.Table]:
     if foreign:
         raise UserError(f"{path} has rows of {foreign[0]!r}, which is not one of its files. {AGAIN}")
     return tables
+
+
+def _artefacts_of(path: Path) -> dict[str, bytes]:
+    with reading(path, EXPORT, AGAIN):
+        artefacts = {row["file"]: bytes(row["content"]) for row in _read_table(path, AGAIN).to_pylist()}
+        foreign = [file for file in artefacts if table_of(file) != path.stem]
+    if foreign:
+        raise UserError(f"{path} contains {foreign[0]!r}, which is not a file of an exported study. {AGAIN}")
+    return artefacts
 
 
 def _read_table(path: Path, remedy: str) -> pa.Table:

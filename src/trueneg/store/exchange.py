@@ -82,9 +82,9 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
         missing[block.place] = _outdated(planned[block.place], block, store)
     places = [place for place in complete if not missing[place]]
     evidence = read_results(name, source, places, [*_files_of(places), *_further(source, places)])
-    if not evidence.tables:
+    if not evidence.tables and not evidence.artefacts:
         return None
-    require_intact(results, [source / file for file in evidence.tables])
+    require_intact(results, [source / file for file in (*evidence.tables, *evidence.artefacts)])
     require_intact(results, [source / file for place in places for file in (BLOCK[0].format(place), BLOCK[-1].format(place))])
     blocks = evidence.blocks(source, RECREATE)
     evidence.missing = {place: reason for place, reason in missing.items() if reason}
@@ -128,7 +128,7 @@ def _further(folder: Path, places: Iterable[str]) -> list[str]:
     """List the files of a study, other than those of blocks, that cannot be remade without data or weights."""
     subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (place.split("/") for place in places)}
     files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
-    return [file for file in files if file in subsets or table_of(file) not in (None, "rows", "curves", "subsets")]
+    return [file for file in files if file in subsets or table_of(file) == "artefacts"]
 
 
 def _rows(blocks: Iterable[Block], places: Iterable[str]) -> pd.DataFrame:
@@ -141,7 +141,7 @@ def _missing(reasons: Mapping[str, str]) -> str:
     return f"; missing: {listed(named)}" if named else ""
 
 
-def import_study(folder: Path, results: Path) -> str:
+def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     """Add an exported study to the results; nothing is written unless all of its files are intact.
 
     Runs that are already in the store are kept, and so are the files of their blocks. All files get the same modification time,
@@ -150,6 +150,7 @@ def import_study(folder: Path, results: Path) -> str:
     Args:
         folder: the study's subfolder of the exports.
         results: the results folder.
+        stamp: modification time of all files, in nanoseconds; None: now. Studies that use each other's files need the same one.
 
     Returns:
         A sentence that says what was imported.
@@ -158,7 +159,7 @@ def import_study(folder: Path, results: Path) -> str:
         UserError: if a file is missing, damaged or foreign, a run's id does not follow from its settings and data, or the winners
             do not follow from the pilot seeds' rows.
     """
-    name, stamp = folder.name, time.time_ns()
+    name, stamp = folder.name, stamp or time.time_ns()
     evidence, store = read_evidence(folder), RunStore(results / "runs")
     if name in RESERVED_NAMES or evidence.study != name:
         problem = f"{folder} contains the study {evidence.study}"

@@ -22,7 +22,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable, write_text
-from trueneg.io.seals import damage, seal, sealed_files
+from trueneg.io.seals import damage, remove_seal, seal, sealed_files
 from trueneg.store.records import Content, ImportedRun, Manifest, Progress, RunRecord, TrainedSettings, read_json
 
 log = logging.getLogger(__name__)
@@ -112,6 +112,8 @@ class RunStore:
         folder = self.folder(identifier)
         record = {**record, "checksum": file_checksum(folder / self.MODEL)}
         write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
+        for path in sealed_files(self.path.parent, f"{self.path.name}/{identifier}/"):  # of an earlier training or an import
+            remove_seal(self.path.parent, path)
         transient = {self.MODEL, self.CHECKPOINT, self.PREVIOUS, self.PROGRESS, self.LOCK}
         seal(self.path.parent, [path for path in folder.iterdir() if path.name not in transient and path.name[0] != "."])
 
