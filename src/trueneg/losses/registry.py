@@ -1,7 +1,4 @@
-"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so adding one needs no change to existing files.
-
-Code fingerprints exclude this module, so adding a loss does not make earlier results stale.
-"""
+"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so adding one needs no change to existing files."""
 
 import importlib
 import pkgutil
