@@ -22,37 +22,23 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
     Raises:
         ValueError: if the vocabulary is too small for the characters.
     """
-    from tokenizers import models, normalizers, processors, trainers
+    from tokenizers import Tokenizer
+    from tokenizers.implementations import BertWordPieceTokenizer
     from transformers import PreTrainedTokenizerFast
 
-    normalizer = normalizers.BertNormalizer(lowercase=True)
-    seen = {character for sentence in sentences for character in normalizer.normalize_str(sentence) if not character.isspace()}
+    learner: Any = BertWordPieceTokenizer()
+    normalize = learner.normalizer.normalize_str
+    seen = {character for sentence in sentences for character in normalize(sentence) if not character.isspace()}
     characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})
     # A letter that continues a word is a different token from one that begins it. The trainer numbers the continuing letters that
     # it sees in an order that varies between runs, and breaks ties by number; listing them beforehand fixes their numbers.
-    continuing = [f"##{character}" for character in characters if character.isalnum()]
-    least = len(SPECIAL) + len(characters) + len(continuing)
+    special = [*SPECIAL, *(f"##{character}" for character in characters if character.isalnum())]
+    least = len(special) + len(characters)
     if vocabulary < least:
         raise ValueError(f"vocabulary is {vocabulary}; expected at least {least} (the special tokens and all characters).")
-    learner = _word_pieces(models.WordPiece(unk_token="[UNK]"))
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, special_tokens=[*SPECIAL, *continuing], initial_alphabet=characters, show_progress=False
-    )
-    learner.train_from_iterator(sentences, trainer)
-    tokenizer = _word_pieces(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
-    )
+    # Keep every character and every pair, however rare.
+    limits = {"min_frequency": 0, "limit_alphabet": vocabulary, "initial_alphabet": characters}
+    learner.train_from_iterator(sentences, vocabulary, **limits, special_tokens=special, show_progress=False)
+    tokenizer = BertWordPieceTokenizer(learner.get_vocab())
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=longest, **names)
-
-
-def _word_pieces(model: Any) -> Any:
-    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
-
-    tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
-    return tokenizer
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(tokenizer.to_str()), model_max_length=longest, **names)
