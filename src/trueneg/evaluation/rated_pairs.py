@@ -79,10 +79,9 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     for kind, own in found.anchors.items():
         both = np.intersect1d(own[false], own[~false])
         if len(both) < 2:
-            raise UserError(
-                f"source {source.name}: only {len(both)} {kind} anchors have both false and true negatives; expected at least 2; "
-                f"{len(false):,} of {len(ratings):,} rated pairs are in the test split. Increase dataset.images."
-            )
+            lacking = f"only {len(both)} {kind} anchors have both false and true negatives; expected at least 2"
+            rated = f"{len(false):,} of {len(ratings):,} rated pairs are in the test split"
+            raise UserError(f"source {source.name}: {lacking}; {rated}. Increase dataset.images.")
     return found
 
 

@@ -64,9 +64,7 @@ def check_assumption(
         scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
         if frames[-1]["log_likelihood"].isna().any():
-            raise UserError(
-                f"{path} lacks scores for some sentences in {sentences}. Delete {path}, then run the same command again."
-            )
+            raise UserError(f"{path} lacks scores for some sentences in {sentences}. Delete it, then run the same command again.")
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
     groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
     aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}

@@ -60,10 +60,9 @@ def load_language_model(
             f"the folder from `hf download {name}`. If it needs its own code, review it, then set trust_remote_code and revision."
         ) from error
     if missing := sorted(report["missing_keys"]):
-        raise UserError(
-            f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …);"
-            " they would be random. It may be an encoder without a language-model head; choose a model that has one."
-        )
+        weights = f"{len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …)"
+        remedy = "It may be an encoder without a language-model head; choose a model that has one."
+        raise UserError(f"language_models: model {name} lacks {weights}; they would be random. {remedy}")
     return model.eval(), tokenizer
 
 

@@ -51,9 +51,7 @@ class Pieces:
             self._before, self._after = [start], []
         else:
             if tokenizer.mask_token_id is None:
-                raise ValueError(
-                    f"the tokenizer has no mask token; use variant 'causal' instead of {variant!r} for a causal model."
-                )
+                raise ValueError(f"the tokenizer has no mask token; for a causal model, use variant 'causal', not {variant!r}.")
             encoded = tokenizer("a", return_special_tokens_mask=True)
             inside = np.flatnonzero(np.array(encoded["special_tokens_mask"]) == 0)
             self._before, self._after = encoded["input_ids"][: inside[0]], encoded["input_ids"][inside[-1] + 1 :]

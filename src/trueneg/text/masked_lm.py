@@ -122,11 +122,10 @@ class MaskedLMTraining:
             after_update()
         loss = self._loss / self._words
         if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):
-            raise UserError(
-                f"Training of the language model diverged in epoch {self.epoch + 1} of {self.settings['epochs']} (seed "
-                f"{self.seed}): the loss is {loss}, or weights are NaN or inf. Lower its learning_rate, which is "
-                f"{self.settings['learning_rate']:g}, or raise its warmup."
-            )
+            place = f"epoch {self.epoch + 1} of {self.settings['epochs']} (seed {self.seed})"
+            found = f"Training of the language model diverged in {place}: the loss is {loss}, or weights are NaN or inf"
+            remedy = f"Lower its learning_rate, which is {self.settings['learning_rate']:g}, or raise its warmup."
+            raise UserError(f"{found}. {remedy}")
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:

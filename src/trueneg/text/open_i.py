@@ -30,10 +30,8 @@ def find_archive(path: str | Path | None = None) -> Path:
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
         if package is None or package.origin is None:
-            raise UserError(
-                "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed. "
-                "Install it (pip install torchxrayvision), or set reports.path to the archive."
-            )
+            found = "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed"
+            raise UserError(f"{found}. Install it (pip install torchxrayvision), or set reports.path to the archive.")
         path = Path(package.origin).parent
     path = Path(path)
     for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):

@@ -1,7 +1,7 @@
 """Validate the labels of image sources, and number the classes given by name."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,16 +47,14 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(distinct))
 
 
-def refuse_ambiguous(rare_classes: Iterable[int | str], class_names: Sequence[str]) -> None:
+def refuse_ambiguous(rare_classes: Collection[int | str], class_names: Sequence[str]) -> None:
     """Check that no number in `dataset.rare_classes` is the index of one class and the name of another.
 
     Raises:
         UserError: names both classes.
     """
-    for given in rare_classes:
-        for number, name in enumerate(class_names):
-            if isinstance(given, int) and name.isdecimal() and int(name) == given != number:
-                raise UserError(
-                    f"dataset.rare_classes contains {given}, but the class named {name} is number {number}, because classes are "
-                    "numbered from 0 in the order of their names; rename the classes to 0, 1, 2, … or to names with a letter."
-                )
+    for number, name in enumerate(class_names):
+        if name.isdecimal() and int(name) != number and int(name) in rare_classes:
+            found = f"dataset.rare_classes contains {int(name)}, but the class named {name} is number {number}"
+            remedy = "Rename the classes to 0, 1, 2, … or to names with a letter."
+            raise UserError(f"{found}, because classes are numbered from 0 in the order of their names. {remedy}")

@@ -79,10 +79,8 @@ class OfficialArchive:
         binary = self._binary_folder(folder)
         if binary is None:
             layout = self.unpacked if unlabelled else f"train*.parquet and test*.parquet, or {self.unpacked}"
-            raise UserError(
-                f"{folder}: found {contents(folder)}; expected {layout}. "
-                "Set dataset.download: true to download the binary version, or copy the files there."
-            )
+            remedy = "Set dataset.download: true to download the binary version, or copy the files there."
+            raise UserError(f"{folder}: found {contents(folder)}; expected {layout}. {remedy}")
         images, labels = self._read_binary(binary, resolution, unlabelled)
         is_test = (np.arange(len(labels)) >= self.rows["train"]) & (labels >= 0)
         return ImageSource(self.name, images, labels, is_test, self.class_names)
@@ -128,10 +126,8 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
         raise UserError(f"{file} is missing; expected all files of the archive. Unpack the archive again.")
     found, expected = file.stat().st_size, count * kind.itemsize
     if found != expected:
-        raise UserError(
-            f"{file} is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images); expected {expected:,}; unpack or "
-            "download the archive again."
-        )
+        size = f"{found:,} bytes long ({found // kind.itemsize:,} of {count:,} images)"
+        raise UserError(f"{file} is {size}; expected {expected:,}; unpack or download the archive again.")
     return np.memmap(file, kind, "r")
 
 

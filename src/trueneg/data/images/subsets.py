@@ -99,10 +99,8 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
     numbers = {name: number for number, name in enumerate(names)} | {number: number for number in range(len(names))}
     unknown = [given for given in classes if given not in numbers]
     if unknown:
-        raise UserError(
-            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected classes of {source.name}: "
-            f"{', '.join(names)}, or their numbers 0 to {len(names) - 1}."
-        )
+        expected = f"classes of {source.name}: {', '.join(names)}, or their numbers 0 to {len(names) - 1}"
+        raise UserError(f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected {expected}.")
     found = tuple(sorted({numbers[given] for given in classes}))
     if len(found) == len(names):
         raise UserError(f"dataset.rare_classes contains all classes of {source.name}; expected at least one common class.")
@@ -113,11 +111,9 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
     """Check that each class has at least one image for every split."""
     sizes = np.bincount(source.labels[~source.is_test & (source.labels >= 0)], minlength=len(source.class_names))
     if sizes.min() < needed:
-        name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
-        raise UserError(
-            f"source {source.name}: class {name} has {size} images outside the official test split; expected at least {needed}, "
-            "one per split; add images or remove the class."
-        )
+        found = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official test split"
+        expected = f"at least {needed}, one per split"
+        raise UserError(f"source {source.name}: {found}; expected {expected}; add images or remove the class.")
 
 
 # One parquet file contains the subsets of all seeds.

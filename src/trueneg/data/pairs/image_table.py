@@ -70,10 +70,9 @@ def check_table(settings: Mapping[str, Any]) -> None:
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
             if count < 2:
-                mistakes.append(
-                    f"{file}: {column} is {value} for {'one patient' if count else 'no patient'}; expected at least two, "
-                    "because training and test share no patient; remove it from dataset.label_columns."
-                )
+                found = f"{column} is {value} for {'one patient' if count else 'no patient'}"
+                expected = "at least two, because training and test share no patient"
+                mistakes.append(f"{file}: {found}; expected {expected}; remove it from dataset.label_columns.")
         refuse(mistakes)
 
 
@@ -147,10 +146,8 @@ def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFr
         mistakes.append(_conflicts(table, image, patient))
     mistakes += _wrong_labels(table, settings)
     if settings["split_sentences"]:
-        wordless = (table[text] != "") & ~table[text].map(has_words)
-        mistakes.append(
-            [f"{place}: {text} has no sentence with a word; expected at least one." for place in table.index[wordless]]
-        )
+        wordless = table.index[(table[text] != "") & ~table[text].map(has_words)]
+        mistakes.append([f"{place}: {text} has no sentence with a word; expected at least one." for place in wordless])
     refuse(*_located(file, mistakes), shown=2)
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), skipped

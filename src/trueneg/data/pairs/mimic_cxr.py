@@ -85,9 +85,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     studies = needed["report"].nunique()
     lacking = studies - images["report"].nunique()
     if lacking > max(FEW, WITHOUT_TEXT * studies):
-        raise UserError(
-            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
-        )
+        found = f"{lacking:,} of {studies:,} studies have no sentence"
+        raise UserError(f"mimic_cxr: {found}, so reports are missing. {ORIGIN_OF_REPORTS}")
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
     boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"])
     return PairImages(

@@ -95,10 +95,8 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     unknown = set(source.reports.tolist()) - set(split_of.index)
     if unknown:
         example = "" if source.restricted else f", such as {min(unknown)},"
-        raise UserError(
-            f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of splits; make both from the "
-            "same files."
-        )
+        found = f"{len(unknown):,} reports{example} are missing from the table of splits"
+        raise UserError(f"source {source.name}: {found}; make both from the same files.")
     of_image = split_of.loc[source.reports.tolist()].to_numpy()
     parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
     for name, images in parts.items():
@@ -116,18 +114,15 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
         UserError: if either check fails; the message describes the violation.
     """
     if subset.source_checksum != source.checksum:
-        raise UserError(
-            f"the subset of seed {subset.seed} was drawn from a different version of source {source.name}; draw it again."
-        )
+        other = f"a different version of source {source.name}"
+        raise UserError(f"the subset of seed {subset.seed} was drawn from {other}; draw it again.")
     for what, owners in (("patients", source.patients), ("reports", source.reports)):
         for first, second in itertools.combinations(SPLITS, 2):
             shared = np.intersect1d(owners[getattr(subset, first)], owners[getattr(subset, second)])
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
-                raise UserError(
-                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in both {first} and {second}; expected "
-                    "none; draw it again."
-                )
+                found = f"{len(shared)} {what}{example} in both {first} and {second}"
+                raise UserError(f"the subset of seed {subset.seed} has {found}; expected none; draw it again.")
 
 
 # One parquet file contains the subsets of all seeds.

@@ -37,10 +37,8 @@ def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Que
     """Return the image queries and the text queries, with their similarities to the candidates, computed by a run's networks."""
     networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
-        raise UserError(
-            f"evaluation.chexpert_8x200: images of CheXpert 8×200 have {found} channels, but the networks were trained on images "
-            f"with {channels}; remove this section."
-        )
+        problem = f"images of CheXpert 8×200 have {found} channels, but the networks were trained on images with {channels}"
+        raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
     regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
     candidates, queries = (
         embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions) for chosen in (~is_query, is_query)

@@ -98,10 +98,8 @@ def fine_tuned_scores(
                     optimizer.step()
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(one).all() for one in scores[fraction].values()):
-            raise UserError(
-                f"evaluation: training a classifier with a label fraction of {fraction:g} diverged (seed {seed}); reduce "
-                f"learning_rate, which is {settings['learning_rate']:g}."
-            )
+            found = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
+            raise UserError(f"evaluation: {found}; reduce learning_rate, which is {settings['learning_rate']:g}.")
     return scores
 
 

@@ -43,10 +43,8 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
         return PROMPTS
     unknown = sorted(set(given) - set(source.label_names))
     if unknown:
-        raise UserError(
-            f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected labels of {source.name}: "
-            f"{', '.join(source.label_names)}."
-        )
+        expected = f"labels of {source.name}: {', '.join(source.label_names)}"
+        raise UserError(f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected {expected}.")
     return given
 
 

@@ -76,10 +76,9 @@ def _split_folders(folder: Path) -> list[Path]:
     if not splits or (len(splits) < len(names) and not any(_subfolders(folder / name) for name in splits)):
         return [folder]
     if names not in (["train"], ["test", "train"]):
-        raise UserError(
-            f"{folder} contains the folders {', '.join(names)}; expected train and, for the test images, test. Rename them, and "
-            "move other folders elsewhere: validation images are held out from train (dataset.validation)."
-        )
+        remedy = "Rename them, and move other folders elsewhere: validation images are held out from train (dataset.validation)."
+        expected = f"expected train and, for the test images, test. {remedy}"
+        raise UserError(f"{folder} contains the folders {', '.join(names)}; {expected}")
     return [folder / split for split in SPLITS if split in names]
 
 
@@ -144,6 +143,4 @@ def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:
-    raise UserError(
-        f"{error.filename} cannot be read ({error.strerror}); expected a folder that you have permission to read."
-    ) from error
+    raise UserError(f"{error.filename} cannot be read ({error.strerror}); expected a folder that you may read.") from error

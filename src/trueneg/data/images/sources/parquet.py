@@ -61,10 +61,9 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     """
     files = sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
-    if shard is not None and len(files) != int(shard[1]):
-        raise UserError(
-            f"{folder} contains {len(files)} of the {int(shard[1])} files of the {split} split; add the missing files."
-        )
+    expected = len(files) if shard is None else int(shard[1])
+    if len(files) != expected:
+        raise UserError(f"{folder} contains {len(files)} of the {expected} files of the {split} split; add the missing files.")
     opened = {}
     for file in files:
         with reading(file, "a parquet file", COPY_AGAIN):
@@ -109,10 +108,8 @@ def read_folder(
     found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
     for split, expected in (rows or {"train": max(found["train"], 1)}).items():
         if found[split] != expected:
-            raise UserError(
-                f"{next(iter(splits[split]))} has {found[split]:,} of {expected:,} images in the {split} split of {name}. "
-                "Add the missing images, or set dataset.source to parquet to use a dataset of your own."
-            )
+            lacking = f"{next(iter(splits[split]))} has {found[split]:,} of {expected:,} images in the {split} split of {name}"
+            raise UserError(f"{lacking}. Add the missing images, or set dataset.source to parquet to use a dataset of your own.")
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
@@ -152,13 +149,12 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
     """Return the name of the image column after checking its type and that of ``label``."""
     types = {field.name: field.type for field in schema}
     for column in IMAGE_COLUMNS:
-        if has_encoded_images(types.get(column)) and _is_label(types.get("label", pa.null())):
+        if has_encoded_images(types.get(column, pa.null())) and _is_label(types.get("label", pa.null())):
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
-    raise UserError(
-        f"{file} has the columns {present or '(none)'}; expected img or image: struct<bytes: binary, path: string>, the content "
-        "of PNG or JPEG files, and label: int64 (the class number) or string (its name). Rename or convert the columns."
-    )
+    images = "img or image: struct<bytes: binary, path: string>, the content of PNG or JPEG files"
+    expected = f"{images}, and label: int64 (the class number) or string (its name)"
+    raise UserError(f"{file} has the columns {present or '(none)'}; expected {expected}. Rename or convert the columns.")
 
 
 def _is_label(kind: pa.DataType) -> bool:
@@ -167,11 +163,10 @@ def _is_label(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def has_encoded_images(kind: pa.DataType | None) -> bool:
+def has_encoded_images(kind: pa.DataType) -> bool:
     """Return whether a column is a struct with the content of image files in its field ``bytes``."""
-    if kind is None or not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
-        return False
-    return kind.field("bytes").type in (pa.binary(), pa.large_binary())
+    has_bytes = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
+    return has_bytes and kind.field("bytes").type in (pa.binary(), pa.large_binary())
 
 
 def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
@@ -188,8 +183,6 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
-        raise UserError(
-            f"{folder}: labels go up to {present[-1]}, but no image has label {gaps[0]}; expected 0, 1, 2, … without gaps. "
-            "Correct the label column."
-        )
+        found = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
+        raise UserError(f"{folder}: {found}; expected 0, 1, 2, … without gaps. Correct the label column.")
     return tuple(map(str, present))
