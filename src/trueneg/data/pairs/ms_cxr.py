@@ -102,12 +102,9 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: s
     if len(found) < len(boxes):
         unused = f"{len(boxes) - len(found):,} of {len(boxes):,}"
         log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
-    sizes = found[["width", "height"]].to_numpy().tolist()
-    corners = [
-        to_square(box, size, resolution, fit)
-        for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
-    ]
-    found[CORNERS] = np.array(corners, np.float64).reshape(-1, 4)
+    rows = found[[*CORNERS, "width", "height"]].astype(np.float64).itertuples(index=False)
+    squares = [to_square((x0, y0, x1, y1), (width, height), resolution, fit) for x0, y0, x1, y1, width, height in rows]
+    found[CORNERS] = np.array(squares, np.float64).reshape(-1, 4)
     found["image"], found["class"] = pd.Index(dicoms).get_indexer(found["dicom"]), -1
     return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
