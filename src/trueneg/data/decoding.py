@@ -106,5 +106,4 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
 
 def channels_first(image: Image.Image) -> np.ndarray:
     """Return the pixels as uint8 of shape (channels, height, width)."""
-    pixels = np.asarray(image)
-    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return np.atleast_3d(np.asarray(image)).transpose(2, 0, 1)

@@ -133,9 +133,8 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     privacy.write_table(texts, sentences_of(benchmark), restricted=True)
     with privacy.owner_only(True):
         how = {"resolution": settings["resolution"], "fit": settings.get("fit", "crop")}
-        pixels = cache_images(files, cache, mode="L", threads=threads, **how)
         arrays = {
-            "images": pixels,
+            "images": cache_images(files, cache, mode="L", threads=threads, **how),
             "is_query": np.arange(len(table)) >= len(candidates),
             "labels": table["label"].map(LABELS.index).to_numpy(np.int64),
             "patients": table["patient"].to_numpy(str),

@@ -114,7 +114,8 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     table = table.set_axis(["report", "image", "projection"], axis=1)
     if report == "uid":
         table["report"] = "CXR" + table["report"]
-    root, known = IMAGES.required(folder), _image_ids(archive)
+    root, archived = IMAGES.required(folder), read_archive(find_archive(archive))
+    known = {name: {node.get("id") for node in xml.iter("parentImage")} for name, xml in archived if xml is not None}
     unknown = ~table["report"].isin(known)
     named = zip(table["report"], table["image"], strict=True)
     foreign = [not _is_of(image, known.get(report, set()), report) for report, image in named]
@@ -125,12 +126,6 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     found = found.sort_values(["number", "image"], ignore_index=True)
     log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
-
-
-def _image_ids(archive: str | Path | None) -> dict[str, set[str | None]]:
-    """Return the image ids of each report."""
-    reports = read_archive(find_archive(archive))
-    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report in reports if report is not None}
 
 
 def _is_of(image: str, known: set[str | None], report: str) -> bool:

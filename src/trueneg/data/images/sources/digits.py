@@ -25,12 +25,6 @@ def load(path: str | Path | None = None, *, resolution: int | None = None, downl
     if path is not None:
         raise UserError(f"dataset.path is {str(path)!r}, but source digits is included in scikit-learn; remove dataset.path.")
     digits = load_digits()
-    images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[:, None]
-    labels = digits.target.astype(np.int64)
-    return ImageSource(
-        "digits",
-        resize_images(images, resolution),
-        labels,
-        np.zeros(len(labels), bool),
-        tuple(str(digit) for digit in range(10)),
-    )
+    images = resize_images(np.rint(digits.images * (255 / 16)).astype(np.uint8)[:, None], resolution)
+    labels, is_test = digits.target.astype(np.int64), np.zeros(len(images), bool)
+    return ImageSource("digits", images, labels, is_test, tuple(map(str, range(10))))
