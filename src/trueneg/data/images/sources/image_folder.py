@@ -17,7 +17,6 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import class_name, sorted_names
-from trueneg.data.images.own_folder import own_folder
 from trueneg.data.images.pixels import is_grey, read_pixels
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
@@ -47,7 +46,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     Raises:
         UserError: if a folder is missing, unreadable or has an unexpected layout, or an image cannot be used.
     """
-    folder = own_folder(path, "image_folder", LAYOUT, download)
+    folder = required_path(path, "image_folder", LAYOUT, download)
     splits = [_classes(place) for place in _split_folders(folder)]
     differing = sorted_names(splits[0].keys() ^ splits[-1].keys())
     if differing:

@@ -14,7 +14,6 @@ from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
-from trueneg.data.images.own_folder import own_folder
 from trueneg.data.images.pixels import read_pixels
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
@@ -40,7 +39,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
-    return read_folder(own_folder(path, "parquet", LAYOUT, download), data_name("parquet", path), resolution)
+    return read_folder(required_path(path, "parquet", LAYOUT, download), data_name("parquet", path), resolution)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
