@@ -15,9 +15,17 @@ from tests.studies import tiny_study
 
 from trueneg.report import catalogue
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
-from trueneg.report.layouts import LAYOUTS, Comparison, Layout, tasks
+from trueneg.report.layouts import LAYOUTS, tasks
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
-from trueneg.report.tables.building import compare, comparisons, difference_table, published_table, side_by_side
+from trueneg.report.tables.building import (
+    Comparison,
+    Layout,
+    compare,
+    comparisons,
+    difference_table,
+    published_table,
+    side_by_side,
+)
 from trueneg.report.tables.comparisons import RECO_TABLE_1, last_share
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.stats.comparison import holm, selected

@@ -14,9 +14,18 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
 from trueneg.report.catalogue import figures_by_name
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
-from trueneg.report.layouts import Comparison, Layout
 from trueneg.report.metrics import evaluation_name, group_name
-from trueneg.report.tables.building import Head, Named, compare, comparisons, difference_table, published_table, side_by_side
+from trueneg.report.tables.building import (
+    Comparison,
+    Head,
+    Layout,
+    Named,
+    compare,
+    comparisons,
+    difference_table,
+    published_table,
+    side_by_side,
+)
 from trueneg.report.tables.comparisons import GROUPS, accuracy
 from trueneg.stats.comparison import headroom, holm
 from trueneg.stats.measurement import Measurement, by_measurement

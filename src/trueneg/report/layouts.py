@@ -1,53 +1,18 @@
 """Table layouts of an image–text study: all tasks side by side, and each task by class, finding or direction."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import metric_name
 from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, REGIONS, SENTENCES, lengths, sentence_labels, with_means
-from trueneg.report.tables.building import UNNAMED, Head, Names
+from trueneg.report.tables.building import Comparison, Head, Layout
 from trueneg.stats.measurement import Measurement, measurements
 
 RELEVANCE = {"truth": "relevant: all true pairs", "report": "relevant: pairs from the same report"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
-
-
-class Layout(NamedTuple):
-    """Layout of measurements in a table: column heads, and each group's measurements by title, one per head."""
-
-    heads: Sequence[Head]
-    groups: Mapping[str, Sequence[Measurement]]
-
-    def keys(self, rows: pd.DataFrame) -> list[Measurement]:
-        """Return the measurements of this layout that the rows contain."""
-        held = set(measurements(rows))
-        return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
-
-
-class Comparison(NamedTuple):
-    """Data that all tables of a study share.
-
-    Attributes:
-        rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
-        baseline: objective that is subtracted.
-        oracles: objectives that use the ground truth.
-        headroom: one row per data set with the label of its headroom and a sentence about it.
-        margins: equivalence margin of the primary measurement, if the study has one.
-        notes: sentences under every table.
-        names: name of each line, by data set and objective, where it differs from the objective's.
-    """
-
-    rows: pd.DataFrame
-    baseline: str
-    oracles: Sequence[str]
-    headroom: pd.DataFrame
-    margins: Mapping[Measurement, float] = {}
-    notes: Sequence[str] = ()
-    names: Names = UNNAMED
 
 
 def comparison_of(gathered: Gathered) -> Comparison:

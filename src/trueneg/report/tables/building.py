@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -13,10 +13,7 @@ from trueneg.report.labels import seed_count, with_unit
 from trueneg.report.metrics import evaluation_name, higher_is_better, interval, margin_text, metric_name, minus, unit, written
 from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
 from trueneg.stats.measurement import KEYS as MEASURED
-from trueneg.stats.measurement import Measurement, by_measurement
-
-if TYPE_CHECKING:
-    from trueneg.report.layouts import Comparison, Layout
+from trueneg.stats.measurement import Measurement, by_measurement, measurements
 
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 Names = Mapping[tuple[str, str], str]  # by data set and objective
@@ -130,8 +127,42 @@ class Head(NamedTuple):
     metric: str
 
 
+class Layout(NamedTuple):
+    """Layout of measurements in a table: column heads, and each group's measurements by title, one per head."""
+
+    heads: Sequence[Head]
+    groups: Mapping[str, Sequence[Measurement]]
+
+    def keys(self, rows: pd.DataFrame) -> list[Measurement]:
+        """Return the measurements of this layout that the rows contain."""
+        held = set(measurements(rows))
+        return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
+
+
+class Comparison(NamedTuple):
+    """Data that all tables of a study share.
+
+    Attributes:
+        rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
+        baseline: objective that is subtracted.
+        oracles: objectives that use the ground truth.
+        headroom: one row per data set with the label of its headroom and a sentence about it.
+        margins: equivalence margin of the primary measurement, if the study has one.
+        notes: sentences under every table.
+        names: name of each line, by data set and objective, where it differs from the objective's.
+    """
+
+    rows: pd.DataFrame
+    baseline: str
+    oracles: Sequence[str]
+    headroom: pd.DataFrame
+    margins: Mapping[Measurement, float] = {}
+    notes: Sequence[str] = ()
+    names: Names = UNNAMED
+
+
 def side_by_side(
-    values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Mapping[tuple[str, str], Cells] | None = None
+    values: pd.DataFrame, layout: Layout, comparison: Comparison, beside: Mapping[tuple[str, str], Cells] | None = None
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
@@ -311,7 +342,7 @@ def _what(row: Any, separator: str) -> str:
     return evaluation_name(measured) + separator + metric_name(measured)
 
 
-def _cells(column: pd.DataFrame, comparison: "Comparison") -> dict[str, tuple[Cell, Cell]]:
+def _cells(column: pd.DataFrame, comparison: Comparison) -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
     best = _clearly_best(column, comparison.baseline, comparison.oracles)
     return {

@@ -14,13 +14,14 @@ from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.layouts import LAYOUTS, TRAINED, Layout, comparison_of, every_measurement, tasks
+from trueneg.report.layouts import LAYOUTS, TRAINED, comparison_of, every_measurement, tasks
 from trueneg.report.metrics import evaluation_name, group_name, unit
 from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
     OWN_FAMILY,
     Cells,
     Head,
+    Layout,
     Named,
     compare,
     comparisons,
