@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -45,7 +44,6 @@ from trueneg.stats.measurement import Measurement
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
-_COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "contrasts": (
@@ -119,22 +117,14 @@ def accuracy(study: ImageStudy) -> Layout:
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:
-    """Compare objectives with the baseline for every measurement in a study's tables; cached for the lifetime of `gathered`."""
-    if gathered not in _COMPARED:
-        rows = comparison_of(gathered).rows
-        _COMPARED[gathered] = compare(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
-    return _COMPARED[gathered]
+    """Compare objectives with the baseline for every measurement in a study's tables."""
+    rows = comparison_of(gathered).rows
+    return compare(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
 
 
 def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
     study = gathered.study
     return accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
-
-
-def every_comparison(gathered: Gathered) -> pd.DataFrame:
-    """Return all comparisons of every measurement in a study's tables, named contrasts first."""
-    rows = comparison_of(gathered).rows
-    return comparisons(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
 
 
 def named_by(gathered: Gathered) -> Named:
@@ -145,8 +135,10 @@ def named_by(gathered: Gathered) -> Named:
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, for every measurement in the study's other tables."""
+    rows = comparison_of(gathered).rows
+    values = comparisons(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
     notes = [*gathered.protocol_notes, *gathered.selection_notes, *gathered.data_notes]
-    return difference_table(every_comparison(gathered), notes, gathered.names)
+    return difference_table(values, notes, gathered.names)
 
 
 def published(gathered: Gathered) -> Table:
@@ -182,8 +174,7 @@ def contrasts(gathered: Gathered) -> Table:
         for title, measured in layout.groups.items()
         for (dataset, contrast), found in cells.items()
     )
-    names = (with_unit(head.name, unit(head.metric, difference=True)) for head in layout.heads)
-    columns = [(head.title, name) for head, name in zip(layout.heads, names, strict=True)]
+    columns = [(head.title, with_unit(head.name, unit(head.metric, difference=True))) for head in layout.heads]
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds.",
         *gathered.protocol_notes,
