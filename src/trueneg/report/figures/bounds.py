@@ -90,8 +90,8 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     frame = gathered.experiment("generalisation_terms").assign(low=np.nan, high=np.nan)  # computed, not sampled
     reference = "log C (no information)"
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
-    figure, axes = panels(height=1.6 + 0.5 * len(terms))
-    plot, styles = axes[0, 0], line_styles(frame["encoders"])
+    figure, [[plot]] = panels(height=1.6 + 0.5 * len(terms))
+    styles = line_styles(frame["encoders"])
     forest(plot, frame, styles, "encoders", terms, row="term", y="value", apart=8)
     plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")

@@ -102,8 +102,8 @@ def accuracy_by_condition(
     found = found.assign(x=found["dataset"].map(places)).sort_values("x", kind="stable")
     objectives, known = set(found["objective"]), line_styles(rows["objective"])
     styles = {name: style for name, style in known.items() if name in objectives}
-    figure, axes = panels()
-    plot, shown = axes[0, 0], dict(styles)
+    figure, [[plot]] = panels()
+    shown = styles
     if baseline:
         plot.axhline(0, color=known[baseline].color, linewidth=1)
         shown = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} | styles

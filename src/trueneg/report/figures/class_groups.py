@@ -30,8 +30,7 @@ def class_groups(gathered: Gathered) -> Figure:
     found = compared(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
     found["classes"] = [group_name(Measurement.of(dict(row))) for _, row in found.iterrows()]
     objectives, metric, styles = list(dict.fromkeys(found["objective"])), measured.metric, line_styles(found["classes"])
-    figure, axes = panels(height=1.7 + 0.62 * len(objectives))
-    plot = axes[0, 0]
+    figure, [[plot]] = panels(height=1.7 + 0.62 * len(objectives))
     plot.axvline(0, color="0.1", linewidth=1)
     forest(plot, found, styles, "classes", objectives, row="objective", factor=scale(metric), apart=11)
     plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line is better")

@@ -37,8 +37,7 @@ def contrasts(gathered: Gathered) -> Figure:
     found = found.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
     found = found.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
     styles, size = line_styles(found["family"]), scale(measured.metric)
-    figure, axes = panels(height=1.6 + 0.34 * len(found))
-    plot = axes[0, 0]
+    figure, [[plot]] = panels(height=1.6 + 0.34 * len(found))
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
     plot.axvline(0, color="0.1", linewidth=1)

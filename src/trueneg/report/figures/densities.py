@@ -36,8 +36,7 @@ def observation_densities(gathered: Gathered) -> Figure:
 def density_ratio(gathered: Gathered) -> Figure:
     """Plot p⁺/p⁻ at the optimum of the biased loss, with its jump (BCL, Fig. 1); unattainable similarities are grey."""
     frame = gathered.experiment("density_ratio")
-    figure, axes = panels()
-    plot = axes[0, 0]
+    figure, [[plot]] = panels()
     styles = unmarked(line_styles(f"τ⁺ = {value:g}" for value in frame["class_probability"]))
     for (value, branch), part in frame.groupby(["class_probability", "branch"]):
         style = styles[f"τ⁺ = {value:g}"]

@@ -40,8 +40,8 @@ def eta_by_class(gathered: Gathered) -> Figure:
     classes = gathered.read(TABLE)
     known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
     known = known.assign(low=known["eta low"], high=known["eta high"])
-    figure, axes = panels(width=6.2, height=5.6)
-    plot, shown, texts = axes[0, 0], {}, [f"{len(known)} classes: ρ {_correlation(known)}"]
+    figure, [[plot]] = panels(width=6.2, height=5.6)
+    shown, texts = {}, [f"{len(known)} classes: ρ {_correlation(known)}"]
     styles = {kind: style for kind, style in STYLES.items() if kind in set(known["kind"])}
     draw_intervals(plot, known, styles, by="kind", x="image probability", y="eta", capsize=0)
     for kind, style in styles.items():
