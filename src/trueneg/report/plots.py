@@ -178,12 +178,14 @@ def bars(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
 
 
+def in_words(row: Any, metric: str, signed: bool) -> str:
+    """Describe what is shown of a row, with its interval, for the alternative text."""
+    return with_interval(row["shown"], row["low"], row["high"], metric, signed)
+
+
 def values_in_words(line: pd.DataFrame, metric: str, signed: bool) -> str:
     """Describe the points of a line for the alternative text."""
-    points = (
-        f"{with_interval(row['shown'], row['low'], row['high'], metric, signed)} at {row['x']:g}" for _, row in line.iterrows()
-    )
-    return ", ".join(points)
+    return ", ".join(f"{in_words(row, metric, signed)} at {row['x']:g}" for _, row in line.iterrows())
 
 
 def rows_measuring(table: pd.DataFrame, *wanted: Measurement) -> pd.DataFrame:

@@ -5,8 +5,8 @@ from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import measurement_name
-from trueneg.report.metrics import group_name, scale, unit, with_interval
-from trueneg.report.plots import bars, compared, forest, rows_measuring
+from trueneg.report.metrics import group_name, scale, unit
+from trueneg.report.plots import bars, compared, forest, in_words, rows_measuring
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
@@ -36,9 +36,6 @@ def class_groups(gathered: Gathered) -> Figure:
     plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     what = measurement_name(measured, "test", dataset)
-    values = "; ".join(
-        f"{row['objective']} on {row['classes']} {with_interval(row['shown'], row['low'], row['high'], metric, signed=True)}"
-        for _, row in found.iterrows()
-    )
+    texts = (f"{row['objective']} on {row['classes']} {in_words(row, metric, signed=True)}" for _, row in found.iterrows())
     about = f"{what}. {bars(baseline, found['seeds'])}"
-    return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {values}.")
+    return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {'; '.join(texts)}.")

@@ -6,8 +6,8 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles, pane
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
 from trueneg.report.layouts import comparison_of
-from trueneg.report.metrics import higher_is_better, margin_text, scale, unit, with_interval
-from trueneg.report.plots import forest
+from trueneg.report.metrics import higher_is_better, margin_text, scale, unit
+from trueneg.report.plots import forest, in_words
 from trueneg.report.tables.building import comparisons, outcome_text, records
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.settings import Study
@@ -46,10 +46,7 @@ def contrasts(gathered: Gathered) -> Figure:
     label = with_unit("Difference", unit(measured.metric, difference=True))
     plot.set_xlabel(f"{label}; {side} of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
-    texts = []
-    for row in records(found):
-        gain = with_interval(row["shown"], row["low"], row["high"], measured.metric, signed=True)
-        texts.append(f"{row['contrast']} {gain}, {outcome_text(row)}")
+    texts = (f"{row['contrast']} {in_words(row, measured.metric, signed=True)}, {outcome_text(row)}" for row in records(found))
     what = measurement_name(measured, "test", gathered.dataset)
     band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."

@@ -13,8 +13,8 @@ from trueneg.report.figures.monitors import GROUPS, over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
 from trueneg.report.layouts import comparison_of
-from trueneg.report.metrics import scale, with_interval
-from trueneg.report.plots import draw_intervals, facets
+from trueneg.report.metrics import scale
+from trueneg.report.plots import draw_intervals, facets, in_words
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import paired_differences
 
@@ -78,5 +78,4 @@ def _is_comparable(gathered: Gathered, oracle: str) -> bool:
 def _described(part: pd.DataFrame, metric: str) -> str:
     """Describe the precision and recall of an objective's mask, and its gain."""
     masks = ", ".join(f"{row['monitor']} {row['x']:.2f} {row['group']}".strip() for row in part.to_dict("records"))
-    first = part.iloc[0]
-    return f"{masks}; gain {with_interval(first['shown'], first['low'], first['high'], metric, signed=True)}"
+    return f"{masks}; gain {in_words(part.iloc[0], metric, signed=True)}"

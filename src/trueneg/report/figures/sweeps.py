@@ -15,8 +15,8 @@ from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, finish, 
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
 from trueneg.report.layouts import tasks
-from trueneg.report.metrics import evaluation_name, metric_name, scale, with_interval
-from trueneg.report.plots import bars, compared, draw_intervals, rows_measuring, values_in_words
+from trueneg.report.metrics import evaluation_name, metric_name, scale
+from trueneg.report.plots import bars, compared, draw_intervals, in_words, rows_measuring, values_in_words
 from trueneg.report.retrieval import with_means
 from trueneg.specs.settings import Study, format_value
 from trueneg.stats.measurement import Measurement
@@ -129,9 +129,7 @@ def sweep_figure(
         plot.set_title(evaluation_name(one), fontsize=9.5)
         counts += list(found["seeds"])
         signed = baseline is not None
-        ends = (
-            f"{name} {with_interval(row['shown'], row['low'], row['high'], one.metric, signed)}" for name, row in lines.iterrows()
-        )
+        ends = (f"{name} {in_words(row, one.metric, signed)}" for name, row in lines.iterrows())
         points = values_in_words(curve, one.metric, signed)
         texts.append(f"{one.task}, {metric_name(one)}: {objective} {points}; {'; '.join(ends)}.")
     zero = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} if baseline else {}
