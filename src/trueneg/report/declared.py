@@ -86,26 +86,21 @@ def primary_dataset(study: Any) -> str:
     return study.primary.dataset or next(iter(runs.datasets(study)))
 
 
-def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "", headline: bool = False) -> Drawing:
-    """Declare a figure or table of a theory experiment; `experiment` defaults to the name of `make`."""
-    files = ("study.yaml", f"simulation/{experiment or make.__name__}.parquet")
-    return Drawing(make.__name__, make, title, caption, files, headline=headline)
-
-
-class ExperimentFigures(list[Drawing]):
-    """The figures that a module declares for every theory study, in page order; serves as its ``drawings``."""
+class ExperimentDrawings(list[Drawing]):
+    """The figures or tables that a module declares for every theory study, in page order; serves as its ``drawings``."""
 
     def __call__(self, study: Study) -> list[Drawing]:
-        """Return the figures of a study."""
+        """Return the figures or tables of a study."""
         return self if isinstance(study, TheoryStudy) else []
 
     def add(
         self, title: str, caption: str, experiment: str = "", headline: bool = False
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the figure that the decorated function draws; see :func:`of_experiment`."""
+        """Declare what the decorated function draws; `experiment` defaults to the function's name."""
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
-            self.append(of_experiment(make, title, caption, experiment, headline))
+            files = ("study.yaml", f"simulation/{experiment or make.__name__}.parquet")
+            self.append(Drawing(make.__name__, make, title, caption, files, headline=headline))
             return make
 
         return declare

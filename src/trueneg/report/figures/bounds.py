@@ -5,7 +5,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from trueneg.report.declared import ExperimentFigures
+from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
@@ -23,7 +23,7 @@ SMOOTH_BOUND = {
     "relative gradient": "Gradient on negatives,\nrelative to CL",
 }
 
-drawings = ExperimentFigures()
+drawings = ExperimentDrawings()
 
 
 @drawings.add(

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from trueneg.report.declared import ExperimentFigures
+from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_sampled, facets
 
 ORDER = 10
-drawings = ExperimentFigures()
+drawings = ExperimentDrawings()
 
 
 @drawings.add(

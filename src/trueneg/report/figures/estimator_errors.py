@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from trueneg.report.declared import ExperimentFigures
+from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, Axis, draw_sampled, facets, place_ticks
@@ -29,7 +29,7 @@ AGAINST_DRAWN = "Reference: the mean over the drawn true negatives."
 # Letter and shade of each estimator in the cells where it is the best.
 BEST = dict(zip(ESTIMATORS, zip("BDPRC", ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True), strict=True))
 
-drawings = ExperimentFigures()
+drawings = ExperimentDrawings()
 
 
 @drawings.add(

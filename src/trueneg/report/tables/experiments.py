@@ -2,27 +2,16 @@
 
 import math
 
-from trueneg.config.theory_study import TheoryStudy
-from trueneg.report.declared import Drawing, of_experiment
+from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.formats import Cell, Table, from_frame, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
-from trueneg.specs.settings import Study
 
 ORDER = 10
+drawings = ExperimentDrawings()
 
 
-def drawings(study: Study) -> list[Drawing]:
-    """Declare the tables of a theory study."""
-    if not isinstance(study, TheoryStudy):
-        return []
-    return [
-        of_experiment(protocol_numbers, "BCL's estimators, measured again", "Earlier numbers, compared with new ones."),
-        of_experiment(normalisation, "Proposition 3.1", "Densities integrate to 1 and are never negative."),
-        of_experiment(informative_sizes, "Where Proposition 1 is informative", "With ten classes and one positive: nowhere."),
-    ]
-
-
+@drawings.add("BCL's estimators, measured again", "Earlier numbers, compared with new ones.")
 def protocol_numbers(gathered: Gathered) -> Table:
     """Compare each earlier number with its new measurement, with both standard errors."""
     frame, lines = gathered.experiment("protocol_numbers"), []
@@ -41,6 +30,13 @@ def protocol_numbers(gathered: Gathered) -> Table:
     return Table(frame, columns, grouped(lines), notes, corner="number")
 
 
+@drawings.add("Proposition 3.1", "Densities integrate to 1 and are never negative.")
+def normalisation(gathered: Gathered) -> Table:
+    """Tabulate the integrals and minimum values of the densities (Proposition 3.1)."""
+    return from_frame(gathered.experiment("normalisation"))
+
+
+@drawings.add("Where Proposition 1 is informative", "With ten classes and one positive: nowhere.")
 def informative_sizes(gathered: Gathered) -> Table:
     """Tabulate the smallest number of negatives for which Proposition 1 is tighter than the trivial bound."""
     frame, lines = gathered.experiment("informative_sizes"), []
@@ -51,11 +47,6 @@ def informative_sizes(gathered: Gathered) -> Table:
         lines.append((f"Positives: {positives}", name, [Cell(_size(sizes[objective])) for objective in objectives]))
     notes = ["The smallest number of negatives at which the bound lies below the trivial one; –: no number is sufficient."]
     return Table(frame, [("", name) for name in objectives], grouped(lines), notes, corner="classes and temperature")
-
-
-def normalisation(gathered: Gathered) -> Table:
-    """Tabulate the integrals and minimum values of the densities (Proposition 3.1)."""
-    return from_frame(gathered.experiment("normalisation"))
 
 
 def _interval(low: float, high: float) -> str:
