@@ -176,11 +176,8 @@ class Gathered:
         """A note on the selected variants that are at the edge of their grid; empty if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
         names = dict.fromkeys(f"{one['objective']} ({one['at edge']})" for one in at_edge)
-        return (
-            [f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."]
-            if names
-            else []
-        )
+        note = f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."
+        return [note] if names else []
 
     @property
     def own_note(self) -> str:

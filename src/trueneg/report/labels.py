@@ -14,8 +14,9 @@ SYMBOLS = {"temperature": "t", "class_probability": "η", "alpha": "α", "beta":
 
 def axis_label(of: Measurement, baseline: str | None = None) -> str:
     """Return the axis label of a metric, or of its difference from the baseline if one is given, with the unit."""
-    name = capitalised(metric_name(of)) + (f"\nminus that of {baseline}" if baseline else "")
-    return with_unit(name, unit(of.metric, difference=baseline is not None))
+    name = metric_name(of)
+    label = name[:1].upper() + name[1:] + (f"\nminus that of {baseline}" if baseline else "")
+    return with_unit(label, unit(of.metric, difference=baseline is not None))
 
 
 def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
@@ -30,7 +31,7 @@ def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
         >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")
         'Test split: kNN, labels=all; fraction=0.1'
     """
-    return f"{capitalised(split)} split: {evaluation_name(of)}" + (f"; {dataset}" if dataset else "")
+    return f"{split.capitalize()} split: {evaluation_name(of)}" + (f"; {dataset}" if dataset else "")
 
 
 def variant_name(objective: str, variant: str) -> str:
@@ -78,11 +79,6 @@ def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), foll
         grid = dict.fromkeys(format_value(json.loads(one)[key]) for one in variants)
         parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}" + (f" of {', '.join(grid)}" if len(grid) > 1 else ""))
     return f"{objective} ({'; '.join(parts)})"
-
-
-def capitalised(text: str) -> str:
-    """Capitalise the first character and keep the rest unchanged."""
-    return text[:1].upper() + text[1:]
 
 
 def seed_count(counts: Iterable[int]) -> str:
