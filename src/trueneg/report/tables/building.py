@@ -17,6 +17,7 @@ from trueneg.stats.measurement import Measurement, by_measurement, measurements
 
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 Names = Mapping[tuple[str, str], str]  # by data set and objective
+Margins = Mapping[Measurement, float]  # equivalence margins
 UNNAMED: Names = MappingProxyType({})
 OWN_FAMILY = "the primary contrast is a family of its own, and outside the primary measurement one of the unnamed differences"
 
@@ -32,11 +33,7 @@ class Named(NamedTuple):
 
 
 def comparisons(
-    rows: pd.DataFrame,
-    baseline: str,
-    measured: Sequence[Measurement],
-    margins: Mapping[Measurement, float] | None = None,
-    named: Named | None = None,
+    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Margins | None = None, named: Named | None = None
 ) -> pd.DataFrame:
     """Compute every comparison of a study, with p values adjusted within families.
 
@@ -84,9 +81,7 @@ def _test_rows(rows: pd.DataFrame, measured: Sequence[Measurement]) -> pd.DataFr
     return pd.concat([held[place] for place in places if place in held], ignore_index=True)
 
 
-def _named_differences(
-    rows: pd.DataFrame, one: NamedContrast, margins: Mapping[Measurement, float] | None = None
-) -> pd.DataFrame:
+def _named_differences(rows: pd.DataFrame, one: NamedContrast, margins: Margins | None) -> pd.DataFrame:
     """Compute a named contrast, which may be a difference of differences, for each measurement."""
     name = f"{one.treatment} − {one.baseline}"
     if one.minus is not None:
@@ -97,11 +92,7 @@ def _named_differences(
 
 
 def compare(
-    rows: pd.DataFrame,
-    baseline: str,
-    measured: Sequence[Measurement],
-    margins: Mapping[Measurement, float] | None = None,
-    named: Named | None = None,
+    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Margins | None = None, named: Named | None = None
 ) -> pd.DataFrame:
     """Compute means and their differences from the baseline.
 
