@@ -10,7 +10,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
 from trueneg.report.metrics import evaluation_name, metric_name, scale, unit
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.building import difference_text, mean_text, p_text, records, runs_of_difference
+from trueneg.report.tables.building import difference_text, mean_text, objective_name, p_text, records, runs_of_difference
 from trueneg.stats.measurement import Measurement
 
 ENDS = ["difference low", "difference", "difference high"]
@@ -44,7 +44,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
         places = LEFT + WIDTH * (np.vstack([reach, np.zeros(3)]) - ticks[0]) / np.ptp(ticks)
         lines = [
             {
-                "objective": gathered.names.get((dataset, row["objective"]), row["objective"]),
+                "objective": objective_name(row, gathered.names),
                 "role": roles.get(row["objective"], ""),
                 "text": difference_text(row),
                 "pairs": int(row["pairs"]),

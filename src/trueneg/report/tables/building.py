@@ -233,7 +233,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
         name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
         if pd.notna(row["mean"]):
             ends = (row[f"{end} − published"] for end in ("mean", "low", "high"))
-            name, mean = names.get((row["dataset"], row["objective"]), row["objective"]), Cell(mean_text(row), runs=row["runs"])
+            name, mean = objective_name(row, names), Cell(mean_text(row), runs=row["runs"])
             difference = Cell(_difference(ends, metric), runs=row["runs"])
         cells = [mean, Cell(theirs, printed=source), difference]
         lines.append((title if own is not None else with_unit(title, unit(metric)), name, cells))
@@ -291,20 +291,22 @@ def outcome_text(row: Any) -> str:
     return row["outcome"] + (", exploratory" if row["exploratory"] and row["outcome"] != "undecided" else "")
 
 
-def contrast_name(row: Any, names: Names = UNNAMED) -> str:
+def contrast_name(row: Any, names: Names) -> str:
     """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of the first objective."""
     if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
         return row["contrast"]
-    return f"{names.get((row['dataset'], row['objective']), row['objective'])} − {row['baseline']}"
+    return f"{objective_name(row, names)} − {row['baseline']}"
+
+
+def objective_name(row: Any, names: Names) -> str:
+    """Return the name of a row's objective, with its selected values."""
+    return names.get((row["dataset"], row["objective"]), row["objective"])
 
 
 def with_names(values: pd.DataFrame, names: Names) -> pd.DataFrame:
     """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name, with its selected values."""
-    if "contrast" in values:
-        shown = [contrast_name(row, names) for row in records(values)]
-    else:
-        shown = [names.get((row["dataset"], row["objective"]), row["objective"]) for row in records(values)]
-    return values.assign(**{"shown as": shown})
+    shown = contrast_name if "contrast" in values else objective_name
+    return values.assign(**{"shown as": [shown(row, names) for row in records(values)]})
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:
