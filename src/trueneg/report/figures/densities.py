@@ -61,13 +61,9 @@ def importance_weights(gathered: Gathered) -> Figure:
     frame = gathered.experiment("importance_weights")
     frame["line"] = [f"α = {alpha:g}" for alpha in frame["alpha"]]
     styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
-    labels: dict[str, Any] = {
-        "title": "{}, β = {:g}",
-        "xlabel": "Fraction of samples no closer, F_u",
-        "ylabel": "Weight ω",
-    }
-    empty = "β ranges from 0.5 to 1 in this form"
-    figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), empty=empty, **labels)
+    xlabel, empty = "Fraction of samples no closer, F_u", "β ranges from 0.5 to 1 in this form"
+    labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": xlabel, "ylabel": "Weight ω", "empty": empty}
+    figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), **labels)
     for plot, _, part in found:
         draw_sampled(plot, part, styles, by="line", x="share", y="weight")
     add_legend(figure, styles)
