@@ -45,7 +45,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "aggregation": "global",
         "lse_sharpness": None,
         "attention_scale": None,
-        "learned_maps": False,
         "combined": "scores",
         "logit_scale": 14.0,
         "learned_logit_scale": True,

@@ -60,7 +60,6 @@ def test_runs_have_the_settings_that_training_reads():
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
         ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness must be set if aggregation contains lse"),
-        ("similarity.learned_maps", True, "world.similarity.learned_maps is true, but only the aggregation nl uses maps"),
         ("training.epochs", None, "world.training must set exactly one of epochs and updates"),
         ("primary.oracle", "CL", "world.primary.oracle is 'CL'; expected an objective whose name is oracle."),
         ("primary.oracle", None, "world.primary.oracle is missing; expected an objective whose name is oracle"),
@@ -229,9 +228,6 @@ def test_networks_without_training_keep_the_features_of_images():
     assert settings["Untrained"]["encoder"] == settings["CL"]["encoder"]
     assert settings["Random"]["encoder"] == {"name": "resnet50", "weights": None}
     assert {settings[name]["projection"]["name"] for name in ("Untrained", "Random")} == {"none"}
-    maps = {"aggregation": "nl", "attention_scale": 5.0, "learned_maps": True}
-    with pytest.raises(UserError, match=r"CL has projection none.*learned_maps"):
-        study_with(projection={"name": "none"}, similarity=maps, objectives={"CLIP": {"name": "clip"}})
 
 
 def test_training_can_start_from_released_projections():

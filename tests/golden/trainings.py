@@ -199,11 +199,7 @@ def _loop() -> Iterator[tuple[str, Entry]]:
         ),
         "image-text: mlp": _settings("image-text", cl["image-text"], projection={"name": "mlp"}),
     }
-    for title, changes in {
-        "regions": {},
-        "regions, losses": {"combined": "losses"},
-        "regions, learned maps": {"learned_maps": True},
-    }.items():
+    for title, changes in {"regions": {}, "regions, losses": {"combined": "losses"}}.items():
         loops[f"image-text: {title}"] = _settings("image-text", cl["image-text"], similarity=LSE_NL | changes)
     for title, settings in loops.items():
         kind = title.split(":")[0]

@@ -142,28 +142,6 @@ def test_attention_interpolates_between_the_mean_and_the_critical_region():
     torch.testing.assert_close(RegionSimilarity("nl", attention_scale=1e4)(texts, images), nearest)
 
 
-def test_learned_maps_start_as_the_identity_and_are_used():
-    texts, images = embeddings(3, 2, 4, 2, 3, seed=2)
-    plain = RegionSimilarity("nl", attention_scale=2.0)
-    mapped = RegionSimilarity("nl", attention_scale=2.0, mapped_dimensions=4).double()
-    assert not list(plain.parameters())
-    assert len(list(mapped.parameters())) == 2
-    torch.testing.assert_close(mapped(texts, images), plain(texts, images))
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in mapped.parameters():
-            parameter.copy_(torch.randn(4, 4, generator=generator))
-    query, value = mapped.query_map.weight, mapped.value_map.weight
-    found = mapped(texts, images)
-    for t in range(3):
-        for i in range(2):
-            regions = functional.normalize(images.regions[i].flatten(1).T, dim=1)
-            critical = (regions @ functional.normalize(texts[t], dim=0)).argmax()
-            queries = regions @ query.T
-            average = (2.0 * queries @ queries[critical]).softmax(0) @ (regions @ value.T)
-            torch.testing.assert_close(found[t, i], functional.cosine_similarity(average, texts[t], dim=0))
-
-
 def test_gradients_match_finite_differences():
     texts, images = embeddings(2, 3, 3, 2, 2, seed=3)
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=4.0, attention_scale=3.0)

@@ -1,6 +1,7 @@
 """A run's id: changed defaults change it, new keys do not, and reuse compares the settings."""
 
 import copy
+import dataclasses
 import json
 import subprocess
 import sys
@@ -183,6 +184,17 @@ def test_a_record_with_a_retired_setting_of_execution_is_reused():
     older = recorded()
     older["training"]["gpu"] = 1
     identity.refuse_other_settings(Path("run.json"), older, recorded())
+
+
+@pytest.mark.parametrize(("section", "key"), [("similarity", "learned_maps")])
+def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(section, key):
+    study = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies["world"]
+    (run, *_) = runs.all_runs("world", study)
+    older = copy.deepcopy(dict(run.settings))
+    assert key not in older[section]
+    older[section][key] = identity.frozen()["image-text"][section][key]
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
+    identity.refuse_other_settings(Path("run.json"), older, run.settings)
 
 
 def test_settings_of_execution_are_not_compared():

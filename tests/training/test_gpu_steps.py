@@ -94,7 +94,7 @@ def test_colour_augmentation_stays_on_the_gpu(two_views, digits):
 @pytest.mark.parametrize(
     "sections",
     [
-        {"similarity": {**LSE_NL, "combined": "losses", "learned_maps": True}, "training": {"chunks": 2}},
+        {"similarity": {**LSE_NL, "combined": "losses"}, "training": {"chunks": 2}},
         pytest.param({"training": {"unit": "study", "optimizer": "adam"}, "projection": {"name": "mlp"}}, marks=pytest.mark.long),
         pytest.param({"training": {"chunks": 4, "batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long),
     ],

@@ -147,7 +147,7 @@ def test_every_objective_trains_with_a_finite_loss_and_reports_what_it_does(star
     assert (row["masked word loss"] > 0) == (name == "biovil")
 
 
-@pytest.mark.parametrize("similarity", [LSE_NL, LSE_NL | {"combined": "losses"}, LSE_NL | {"learned_maps": True}])
+@pytest.mark.parametrize("similarity", [LSE_NL, LSE_NL | {"combined": "losses"}])
 def test_regions_train_in_every_combination(started, similarity):
     row = started("dcl lm", similarity=similarity, projection={"name": "mlp"}, training={"epochs": 1}).train_epoch()
     assert math.isfinite(row["loss"])

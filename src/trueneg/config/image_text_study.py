@@ -72,7 +72,6 @@ class SimilaritySettings(Settings):
     )
     lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; required for lse")
     attention_scale: Sweepable[Positive] | None = Field(None, description="scale of the non-local attention; required for nl")
-    learned_maps: Boolean = Field(False, description="nl: use learned linear maps of the regions as queries and values")
     combined: Literal["scores", "losses"] = Field("scores", description="lse+nl: loss on the mean score, or one loss per score")
     logit_scale: Sweepable[Positive] = Field(14.0, description="initial multiplier of similarities (γ² in the papers)")
     learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
@@ -84,8 +83,6 @@ class SimilaritySettings(Settings):
         for part, key in (("lse", "lse_sharpness"), ("nl", "attention_scale")):
             if {part in kind for kind in kinds} != {getattr(self, key) is not None}:
                 raise ValueError(f".{key} must be set if aggregation contains {part}, and only then")
-        if self.learned_maps and not all("nl" in kind for kind in kinds):
-            raise ValueError(".learned_maps is true, but only the aggregation nl uses maps; set it to false")
         return self
 
 
@@ -167,10 +164,6 @@ class ImageTextStudy(TrainedStudy):
                 raise ValueError(
                     f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
                     "use clip for both, with the same model and weights, or encoder biovil with text_encoder.projection"
-                )
-            if "none" in projections and sections["similarity"].learned_maps:
-                raise ValueError(
-                    f".objectives.{name} has projection none, so similarity.learned_maps cannot be true; set it to false"
                 )
             if sections["objective"].name == "biovil" and text.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")

@@ -3,8 +3,8 @@
 The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION: Sample-Specific Debiasing (2023) takes its
 similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no available source gives their equations.
 The sharpness of LSE and the scale of NL's attention are not published either, so they have no default here. Our choices:
-the mean form of LSE; unit-length regions, or linear maps of them, as queries and values; and the mean of the two parts or,
-with ``RegionSimilarity.parts``, one loss per part.
+the mean form of LSE; unit-length regions as queries and values; and the mean of the two parts or, with
+``RegionSimilarity.parts``, one loss per part.
 """
 
 import math
@@ -68,11 +68,11 @@ def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
     return (torch.logsumexp(scores * sharpness, dim=-1) - math.log(scores.shape[-1])) / sharpness
 
 
-def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, attention_scale: float) -> Tensor:
+def non_local(texts: Tensor, scores: Tensor, regions: Tensor, attention_scale: float) -> Tensor:
     r"""Compute the cosine between a text and an average of regions, weighted by similarity to the region nearest to the text.
 
-    .. math:: m = \arg\max_n h_n, \quad A_n = \mathrm{softmax}_n\bigl(\kappa \langle q_n, q_m \rangle\bigr), \quad
-              s = \cos\Bigl(\sum_n A_n v_n,\; y\Bigr)
+    .. math:: m = \arg\max_n h_n, \quad A_n = \mathrm{softmax}_n\bigl(\kappa \langle r_n, r_m \rangle\bigr), \quad
+              s = \cos\Bigl(\sum_n A_n r_n,\; y\Bigr)
 
     This is the aggregator of dual-stream multiple-instance learning (Li et al., 2021), with the critical region chosen by
     the text. The order of the regions does not matter unless two tie for the maximum. Only (I, T, N) weights and (I, T, D)
@@ -81,17 +81,16 @@ def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, at
     Args:
         texts: y, (T, D).
         scores: h, (I, T, N).
-        queries: q, (I, E, N).
-        values: v, (I, D, N).
+        regions: r, (I, D, N), of unit length.
         attention_scale: κ. Large values select the critical region alone; 0 gives the mean of all regions.
 
     Returns:
         (I, T), in [−1, 1].
     """
     critical = scores.argmax(2)
-    chosen = queries.gather(2, critical[:, None].expand(-1, queries.shape[1], -1))  # (I, E, T)
-    attention = (attention_scale * (chosen.mT @ queries)).softmax(2)
-    averages = attention @ values.mT
+    chosen = regions.gather(2, critical[:, None].expand(-1, regions.shape[1], -1))  # (I, D, T)
+    attention = (attention_scale * (chosen.mT @ regions)).softmax(2)
+    averages = attention @ regions.mT
     return functional.cosine_similarity(averages, texts, dim=2)
 
 
@@ -114,8 +113,6 @@ class RegionSimilarity(nn.Module):
         aggregation: parts joined by ``+``, such as ``"global"`` or ``"lse+nl"``.
         lse_sharpness: r of :func:`log_sum_exp`; required for ``lse``.
         attention_scale: κ of :func:`non_local`; required for ``nl``.
-        mapped_dimensions: D, to learn linear maps from regions to queries and to values, both initialised to the
-            identity. None: the regions themselves are the queries and values, and nothing is learned.
 
     Attributes:
         needs_regions: whether region embeddings of the images are required.
@@ -127,24 +124,12 @@ class RegionSimilarity(nn.Module):
         tensor([[0.9314]])
     """
 
-    def __init__(
-        self,
-        aggregation: str,
-        *,
-        lse_sharpness: float | None = None,
-        attention_scale: float | None = None,
-        mapped_dimensions: int | None = None,
-    ) -> None:
+    def __init__(self, aggregation: str, *, lse_sharpness: float | None = None, attention_scale: float | None = None) -> None:
         super().__init__()
         self.names = tuple(aggregation.split("+"))
         self.lse_sharpness: Any = lse_sharpness
         self.attention_scale: Any = attention_scale
         self.needs_regions = self.names != ("global",)
-        self.query_map = self.value_map = None
-        if mapped_dimensions is not None:
-            self.query_map, self.value_map = (nn.Linear(mapped_dimensions, mapped_dimensions, bias=False) for _ in range(2))
-            nn.init.eye_(self.query_map.weight)
-            nn.init.eye_(self.value_map.weight)
 
     def forward(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
         """Return the mean of the parts, (T, I), in [−1, 1]; for the arguments see :meth:`parts`."""
@@ -171,9 +156,7 @@ class RegionSimilarity(nn.Module):
                 if "lse" in self.names:
                     found["lse"] = log_sum_exp(scores, self.lse_sharpness).T
                 if "nl" in self.names:
-                    queries = regions if self.query_map is None else self.query_map.weight @ regions
-                    values = regions if self.value_map is None else self.value_map.weight @ regions
-                    found["nl"] = non_local(texts, scores, queries, values, self.attention_scale).T
+                    found["nl"] = non_local(texts, scores, regions, self.attention_scale).T
         return {name: found[name] for name in self.names}
 
 

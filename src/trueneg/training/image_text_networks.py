@@ -172,22 +172,19 @@ def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder
 def _assemble(settings: Settings, texts: Tower, released: Tower | None, tokenizer: Any, statistics: Any) -> Networks:
     """Assemble the networks; the image encoder is built here unless `released` provides it together with its projection."""
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
-    projections, dimensions = projection["name"], projection["dimensions"]
+    projections = projection["name"]
     if projections == RELEASED and released is not None:
-        projections, dimensions = (released.projection, texts.projection), released.projection.dimensions
-    # Keep this order (texts, similarity, images): the order of the random draws determines the weights of a seed.
-    regions = RegionSimilarity(
-        similarity["aggregation"],
-        lse_sharpness=similarity["lse_sharpness"],
-        attention_scale=similarity["attention_scale"],
-        mapped_dimensions=dimensions if similarity["learned_maps"] else None,
-    )
+        projections = released.projection, texts.projection
+    # Keep this order (texts, then images): the order of the random draws determines the weights of a seed.
     if released is None:
         channels: Any = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
         images: Any = build_spatial_encoder(**encoder, **channels)
     else:
         images = released.encoder
     images = images.to(memory_format=torch.channels_last)
+    regions = RegionSimilarity(
+        similarity["aggregation"], lse_sharpness=similarity["lse_sharpness"], attention_scale=similarity["attention_scale"]
+    )
     model = ImageTextModel(images, texts.encoder, regions, dimensions=projection["dimensions"], projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
