@@ -5,7 +5,6 @@ from typing import Any
 Objective = dict[str, Any]
 
 EMA, SELF = {"name": "ema", "momentum": 0.8}, {"name": "self"}
-SUPPORTED = {"support_views": 2}
 ETA = {"class_probability": 0.05}
 AT_BOUND = {"class_probability": 0.6}  # so large that some anchors are at the bound, and others are not
 FNC = {"name": "fnc", "threshold": 0.9, "top_k": 3}
@@ -36,7 +35,6 @@ VIEWS: dict[str, Objective] = {
     "hcl with a larger beta": {"name": "hcl", "beta": 2.5} | ETA,
     "cl, own temperature": {"name": "cl", "temperature": 0.1},
     "oracle, precision and recall": {"name": "oracle", "precision": 0.6, "recall": 0.5},
-    "remove by self": {"name": "remove", "threshold": 0.95, "top_k": 2, "guide": SELF | SUPPORTED},
     "remove without top_k": {"name": "remove", "threshold": 0.97, "guide": SELF},
     "remove by labels, top_k among ties": {"name": "remove", "threshold": 0.5, "top_k": 1, "guide": {"name": "labels"}},
     "guided by self": {"name": "guided", "margin": 0.002, "guide": SELF},
@@ -44,7 +42,6 @@ VIEWS: dict[str, Objective] = {
     "guided by features": {"name": "guided", "margin": 0.5, "guide": {"name": "features"}},
     "targets half_uniform": {"name": "cl", "targets": {"name": "half_uniform"}},
     "targets half_uniform of dcl": {"name": "dcl", "targets": {"name": "half_uniform"}} | ETA,
-    "targets fnc, guide ema": {"name": "cl", "targets": FNC, "guide": EMA | SUPPORTED},
     "targets fnc, guide self": {"name": "cl", "targets": FNC, "guide": SELF},
     "targets fnc, guide labels": {"name": "cl", "targets": FNC | {"top_k": 1}, "guide": {"name": "labels"}},
     "targets softmax, guide ema": {"name": "cl", "targets": SOFTMAX, "guide": EMA},

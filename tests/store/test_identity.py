@@ -197,6 +197,17 @@ def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(sectio
     identity.refuse_other_settings(Path("run.json"), older, run.settings)
 
 
+@pytest.mark.parametrize("guide", [{"name": "self"}, {"name": "ema", "momentum": 0.99}])
+def test_a_record_with_a_removed_key_of_a_nested_setting_keeps_its_id(guide):
+    older, newer = recorded(), recorded()
+    older["objective"] = {"name": "guided", "guide": guide | {"support_views": 0}}
+    newer["objective"] = {"name": "guided", "guide": guide}
+    assert identity.identity(older) == identity.identity(newer)
+    assert identity.identity(newer)["objective"]["guide"]["support_views"] == 0  # as in the ids of earlier runs
+    older["objective"]["guide"]["support_views"] = 2
+    assert identity.identity(older) != identity.identity(newer)
+
+
 def test_settings_of_execution_are_not_compared():
     identity.refuse_other_settings(Path("run.json"), recorded(threads=2, mem_mb=9000), recorded())
 

@@ -88,12 +88,11 @@ def named(module, model):
         encoders.SmallResNetSettings: ("encoder", "images"),
         encoders.SmallEncoderSettings: ("encoder", "image-text"),
         encoders.PretrainedTextEncoderSettings: ("text_encoder", "image-text"),
-        base.AverageGuide: ("guide", "images"),
         base.WordGuide: ("guide", "image-text"),
     }
     if model in places:
         return [(*places[model], name) for name in tag_of(model)[1]]
-    shared = {base.Softmax: "targets", base.LabelGuide: "guide"}
+    shared = {base.Softmax: "targets", base.LabelGuide: "guide", base.AverageGuide: "guide"}
     return (
         [(shared[model], kind, name) for kind in ("images", "image-text") for name in tag_of(model)[1]] if model in shared else []
     )
@@ -121,6 +120,7 @@ PARTS = sorted(set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(own for _, _, ow
 SAME_CLASS = {  # one class describes these parts of both kinds of training
     "targets/images/softmax": {"targets/images/softmax", "targets/image-text/softmax"},
     "guide/images/labels": {"guide/images/labels", "guide/image-text/labels"},
+    "guide/images/ema": {"guide/images/ema", "guide/image-text/ema"},
 }
 
 

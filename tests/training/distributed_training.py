@@ -26,11 +26,11 @@ CPU = torch.device("cpu")
 UPDATES = 6
 NO_DROPOUT = {"text_encoder": {"dropout": 0.0}}
 FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
-AVERAGE = {"name": "ema", "momentum": 0.5, "support_views": 0}
+AVERAGE = {"name": "ema", "momentum": 0.5}
 WHICH = {
     "guided by an average of views": {"name": "guided", "margin": -0.01, "guide": AVERAGE},
-    "elimination with support views": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": AVERAGE | {"support_views": 1}},
-    "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self", "support_views": 1}},
+    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": AVERAGE},
+    "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self"}},
 }
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
@@ -41,7 +41,7 @@ PAIRED = {
     "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
     "guided by an average": (
-        {"name": "guided", "directions": "both", "margin": -0.01, "guide": {"name": "ema", "momentum": 0.5}},
+        {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
         NO_DROPOUT | {"training": {"chunks": 2}},
     ),
     "soft targets of pairs": (

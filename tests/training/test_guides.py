@@ -25,13 +25,13 @@ from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
 
-EMA = {"name": "ema", "momentum": 0.9, "support_views": 0}
-OWN = {"name": "self", "support_views": 0}
+EMA = {"name": "ema", "momentum": 0.9}
+OWN = {"name": "self"}
 FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
 OBJECTIVES = {
     "guided": {"name": "guided", "margin": 0.0, "strategy": "absolute", "guide": EMA},
-    "attraction": {"name": "cl", "targets": FNC, "guide": {**OWN, "support_views": 2}},
-    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": {**EMA, "support_views": 1}},
+    "attraction": {"name": "cl", "targets": FNC, "guide": OWN},
+    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": EMA},
     "learned thresholds": {"name": "glofnd", "share": 0.05, "threshold_rate": 0.05, "start": 0.2},
     "components": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": OWN},
     "momentum": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 0.4}, "guide": EMA},
@@ -61,17 +61,17 @@ def cosines(embedded):
 
 
 def test_views_are_rated_by_cosine_and_samples_by_their_nearest_views():
-    embedded = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))  # 2 samples, 2 views and 2 support views
+    embedded = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))  # 2 samples, 2 views
     every = cosines(embedded)
-    rated = rate_views(embedded[:4], 2, by_sample=False)
-    torch.testing.assert_close(rated.negative_similarity, every[:4, :4])
+    rated = rate_views(embedded[:2], embedded[2:], by_sample=False)
+    torch.testing.assert_close(rated.negative_similarity, every)
     torch.testing.assert_close(rated.positive_similarity, torch.stack([every[0, 2], every[1, 3], every[2, 0], every[3, 1]]))
-    first, second = rate_views(embedded, 2, by_sample=True).negative_similarity
+    first, second = rate_views(embedded[:2], embedded[2:], by_sample=True).negative_similarity
     assert torch.equal(first, second)
-    views = {0: [0, 2, 4, 6], 1: [1, 3, 5, 7]}
+    views = {0: [0, 2], 1: [1, 3]}
     for i in (0, 1):
         for j in (0, 1):
-            nearest = max(every[v, w].item() for v in views[i] for w in views[j][:2])
+            nearest = max(every[v, w].item() for v in views[i] for w in views[j])
             assert first[i, j].item() == pytest.approx(nearest, abs=1e-6)
 
 
@@ -139,19 +139,7 @@ def test_a_guide_changes_no_weights_batches_or_views(source):
         assert torch.equal(value, guided.weights()[key])
     (order, views), (same, own) = (next(training.batches(3)) for training in (plain, guided))
     assert torch.equal(order, same)
-    assert len(own) == 4  # with two support views
-    assert all(torch.equal(*each) for each in zip(views, own, strict=False))
-
-
-def test_support_views_leave_the_batch_norms_statistics_alone(source):
-    without, with_support = (
-        started(source, settings=with_objective(OBJECTIVES["attraction"] | {"guide": {**OWN, "support_views": count}}))
-        for count in (0, 2)
-    )
-    for training in (without, with_support):
-        train_one_update(training)
-    for (key, value), other in zip(without.network.named_buffers(), with_support.network.buffers(), strict=True):
-        torch.testing.assert_close(value, other, rtol=1e-5, atol=1e-6, msg=key)
+    assert all(torch.equal(*each) for each in zip(views, own, strict=True))
 
 
 def test_soft_targets_do_not_change_which_negatives_are_removed(source):

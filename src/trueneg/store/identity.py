@@ -38,11 +38,13 @@ def run_id(run: Run, source_checksum: str) -> str:
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Return the settings that determine a run's id, by section: those that affect training and differ from their frozen value.
 
-    Keys that the typed models no longer contain are included as recorded.
+    Keys that the typed models no longer contain are included as recorded. Keys of nested settings that were in every id before
+    they were removed are added with the only value in use.
 
     Args:
         settings: resolved settings of a requested or recorded run.
     """
+    removed = frozen()["removed"].get(training_kind(settings), {})
     sections = {section: dict(values) for section, values in settings.items()}
     # The temperature is a single setting that can be specified in either the objective or the training.
     own = sections["objective"].pop("temperature", None)
@@ -50,21 +52,22 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         sections["training"]["temperature"] = own
     found: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
-        model, frozen = model_of(settings, section), frozen_values(settings, section)
+        model, left_out = model_of(settings, section), frozen_values(settings, section)
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
             execution_only = (section, key) in RETIRED if field is None else is_technical(field)
-            if not execution_only and value != frozen.get(key, MISSING):
-                found.setdefault(section, {})[key] = _nested(value)
+            if not execution_only and value != left_out.get(key, MISSING):
+                found.setdefault(section, {})[key] = _nested(value, removed)
     return found
 
 
-def _nested(value: Any) -> Any:
-    """Return a setting's value; from nested settings, such as a schedule, leave out frozen values and file paths."""
+def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
+    """Return a setting's value; in nested settings, leave out frozen values and file paths, and add removed keys."""
     if not isinstance(value, Mapping):
         return value
     name = str(value.get("schedule", _tag(value)))
     values = frozen()["nested"].get(name, {})
+    value = {**removed.get(name, {}), **value}
     return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
 
 

@@ -31,21 +31,22 @@ UNRATED = Rated()
 
 
 @torch.no_grad()
-def rate_views(embedded: Tensor, count: int, by_sample: bool) -> Rated:
+def rate_views(first: Tensor, second: Tensor, by_sample: bool) -> Rated:
     """Rate the views of a batch by the cosine of their embeddings.
 
     Args:
-        embedded: (V·B, D) embeddings ordered by view; views beyond the second are support views.
-        count: B.
-        by_sample: rate samples instead of views: the largest cosine of any view of the anchor's sample with either of the other
-            sample's two views in the batch, as in False Negative Cancellation (Huynh et al., 2022).
+        first: (B, D) embeddings of the first views.
+        second: (B, D) embeddings of the second views.
+        by_sample: rate samples instead of views, by the largest cosine of any of their views, as in False Negative Cancellation
+            (Huynh et al., 2022), but without support views.
     """
-    units = functional.normalize(embedded.detach().float(), dim=-1)
-    views = units[: 2 * count]
-    positive = torch.linalg.vecdot(views, views.roll(count, 0))
+    count = len(first)
+    units = functional.normalize(torch.cat([first, second]).detach().float(), dim=-1)
+    positive = torch.linalg.vecdot(units, units.roll(count, 0))
+    similarity = units @ units.mT
     if not by_sample:
-        return Rated(views @ views.mT, positive)
-    nearest = (units @ views.mT).view(-1, count, 2, count).amax((0, 2))
+        return Rated(similarity, positive)
+    nearest = similarity.view(2, count, 2, count).amax((0, 2))
     return Rated((nearest, nearest), positive)
 
 

@@ -81,15 +81,14 @@ class SimCLR(Training):
             setattr(self.loss.estimator, name, value)
         order = torch.randperm(len(self.images), generator=self.generator("batches")).to(self.device)
         drawn, size = count * self.batch_size, self.images.shape[-2:]
-        numbers = range(1, 3 + (self.guide or {}).get("support_views", 0))
-        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in numbers]
+        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
         own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
-        views = self.embed(self.network, self.augmentation, self.images[own], drawn[:2]).chunk(2)
+        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
         first, second = (self.processes.whole(view) for view in views)
         rated = self._rated(chosen, own, drawn, first, second)
         probability = None if self.class_probability is None else self.class_probability[chosen]
@@ -105,7 +104,7 @@ class SimCLR(Training):
     def _rated(self, chosen: Tensor, own: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
         """Return the guide's similarities for the batch, or the batch's own similarities with learned thresholds."""
         if self.thresholds is not None:
-            rated = rate_views(torch.cat([first, second]), len(chosen), by_sample=False)
+            rated = rate_views(first, second, by_sample=False)
             return rated._replace(positive_similarity=self._thresholds_of(chosen, rated.negative_similarity))
         if self.guide is None:
             return UNRATED
@@ -113,16 +112,10 @@ class SimCLR(Training):
             return rate_labels(self.labels[chosen])
         if self.guide["name"] == "features":
             return rate_features(self.features[chosen])
-        embedded, missing, network = [first, second], drawn[2:], self.network
         if self.average is not None:
-            embedded, missing, network = [], drawn, self.average.module
-        if missing:
-            statistics = [buffer.clone() for buffer in network.buffers()]
-            further = embed_views(network, self.augmentation, self.images[own], missing).chunk(len(missing))
-            for buffer, before in zip(network.buffers(), statistics, strict=True):
-                buffer.data.copy_(before)  # hidden from autograd, which has saved the batch-norm buffers
-            embedded += [self.processes.whole(view) for view in further]
-        return rate_views(torch.cat(embedded), len(chosen), self.by_sample)
+            views = embed_views(self.average.module, self.augmentation, self.images[own], drawn).chunk(2)
+            first, second = (self.processes.whole(view) for view in views)
+        return rate_views(first, second, self.by_sample)
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled

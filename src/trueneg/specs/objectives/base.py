@@ -8,7 +8,6 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, m
 from trueneg.specs.settings import (
     Boolean,
     Count,
-    CountFromZero,
     Fraction,
     NonNegative,
     OpenFraction,
@@ -120,20 +119,14 @@ class Components(Settings):
     name: Literal["wcl_one_head"]
 
 
-class ViewGuide(Settings):
-    """Base of guides that use view embeddings."""
-
-    support_views: CountFromZero = Field(0, description="further views of each image that only serve to find false negatives")
-
-
-class OwnGuide(ViewGuide):
-    """Embeddings of the network being trained, without gradient."""
+class OwnGuide(Settings):
+    """Similarities from the networks being trained, without gradient."""
 
     name: Literal["self"]
 
 
-class AverageGuide(ViewGuide):
-    """Embeddings from an exponential moving average (EMA) of the network being trained."""
+class AverageGuide(Settings):
+    """Similarities from an exponential moving average (EMA) of the networks being trained."""
 
     name: Literal["ema"]
     momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
@@ -161,19 +154,6 @@ class WordGuide(Settings):
     permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
 
 
-class OwnPairGuide(Settings):
-    """Similarities from the networks being trained, without gradient."""
-
-    name: Literal["self"]
-
-
-class AveragePairGuide(Settings):
-    """Similarities from an exponential moving average (EMA) of the networks being trained."""
-
-    name: Literal["ema"]
-    momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
-
-
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
 GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
 
@@ -197,12 +177,10 @@ class Steered(Objective):
             raise ValueError(" computes its own loss; remove targets and decoupled")
         if self.guide is not None and not (finds or isinstance(self, (Guided, KnownSimilarity))):
             raise ValueError(".guide is not used by this objective; remove it, or set targets")
-        finds_by_sample = self.name == "remove" or (isinstance(self.targets, Attracted) and self.name != "guided")
-        if self.name == "remove" and isinstance(self.targets, Softmax | Components) and isinstance(self.guide, ViewGuide):
+        of_views = isinstance(self, TwoViews) and isinstance(self.guide, OwnGuide | AverageGuide)
+        if of_views and self.name == "remove" and isinstance(self.targets, Softmax | Components):
             found = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
             raise ValueError(f"{found}; use targets.name fnc, or another objective")
-        if getattr(self.guide, "support_views", 0) and not finds_by_sample:
-            raise ValueError(".guide.support_views is used by remove and by targets.name fnc only; remove it")
         return self
 
 
@@ -258,7 +236,7 @@ class Directed(Pairs, Steered):
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
     )
     targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(None, description=TARGETS)
-    guide: Annotated[OwnPairGuide | AveragePairGuide | LabelGuide | WordGuide | FileGuide, Discriminator("name")] | None = Field(
+    guide: Annotated[OwnGuide | AverageGuide | LabelGuide | WordGuide | FileGuide, Discriminator("name")] | None = Field(
         None, description=f"{GUIDE}, words"
     )
 
