@@ -57,7 +57,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "updates": None,
         "unit": "image",
         "batch_size": 16,
-        "chunks": 1,
         "optimizer": "adamw",
         "learning_rate": 3e-3,
         "weight_decay": 0.01,

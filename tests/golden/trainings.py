@@ -193,7 +193,6 @@ def _loop() -> Iterator[tuple[str, Entry]]:
         ),
         "image-text: monitors": _settings("image-text", {"name": "oracle", "directions": "both"}),
         "image-text: units of studies": _settings("image-text", cl["image-text"], training={"unit": "study", "updates": 4}),
-        "image-text: chunks": _settings("image-text", cl["image-text"], training={"chunks": 2}),
         "image-text: adam, no warm-up": _settings(
             "image-text", cl["image-text"], training={"optimizer": "adam", "warmup_updates": 0, "schedule": "constant"}
         ),

@@ -186,7 +186,7 @@ def test_a_record_with_a_retired_setting_of_execution_is_reused():
     identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
-@pytest.mark.parametrize(("section", "key"), [("similarity", "learned_maps")])
+@pytest.mark.parametrize(("section", "key"), [("similarity", "learned_maps"), ("training", "chunks")])
 def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(section, key):
     study = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies["world"]
     (run, *_) = runs.all_runs("world", study)

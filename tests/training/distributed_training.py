@@ -34,16 +34,10 @@ WHICH = {
 }
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
-    "dcl of each sentence, in chunks": (
-        {"name": "dcl", "directions": "both", "class_probability": "language model"},
-        NO_DROPOUT | {"training": {"chunks": 2}},
-    ),
+    "dcl of each sentence": ({"name": "dcl", "directions": "both", "class_probability": "language model"}, NO_DROPOUT),
     "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
-    "guided by an average": (
-        {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
-        NO_DROPOUT | {"training": {"chunks": 2}},
-    ),
+    "guided by an average": ({"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE}, NO_DROPOUT),
     "soft targets of pairs": (
         {"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}},
         NO_DROPOUT,

@@ -35,7 +35,7 @@ def of_two():
 
 
 def test_two_processes_train_as_one_does(of_two):
-    """Also with batch normalisation, chunks, measured schedules, labels, guides and soft targets: each update's gradient is that
+    """Also with batch normalisation, measured schedules, labels, guides and soft targets: each update's gradient is that
     of the whole batch.
     """
     found = dict(of_two)
@@ -57,8 +57,8 @@ def work_on_norms(rank, folder):
     processes = distributed.Processes(rank, 2)
     network, batch = norms_and_batch()
     distributed.synchronise_norms(network)
-    own = processes.part(batch, chunks=2).requires_grad_()
-    whole = processes.whole(network(own), chunks=2)
+    own = processes.part(batch).requires_grad_()
+    whole = processes.whole(network(own))
     whole.square().mul(torch.arange(whole.numel()).view_as(whole)).sum().backward()
     processes.average_gradients(network.parameters())
     found = [whole.detach(), *(parameter.grad for parameter in network.parameters()), *network.buffers()]

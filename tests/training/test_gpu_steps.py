@@ -94,11 +94,11 @@ def test_colour_augmentation_stays_on_the_gpu(two_views, digits):
 @pytest.mark.parametrize(
     "sections",
     [
-        {"similarity": {**LSE_NL, "combined": "losses"}, "training": {"chunks": 2}},
+        {"similarity": {**LSE_NL, "combined": "losses"}},
         pytest.param({"training": {"unit": "study", "optimizer": "adam"}, "projection": {"name": "mlp"}}, marks=pytest.mark.long),
-        pytest.param({"training": {"chunks": 4, "batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long),
+        pytest.param({"training": {"batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long),
     ],
-    ids=["regions in chunks", "studies", "chunks"],
+    ids=["regions", "studies", "small crops"],
 )
 def test_an_update_with_other_settings_stays_on_the_gpu(image_text, sections):
     image_text({"name": "cl", "directions": "both"}, **sections)

@@ -337,10 +337,10 @@ class TestPairs:
 
     def test_an_average_of_the_present_networks_is_the_networks_without_dropout(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "ema", "momentum": 0.5})
-        pairs, chunks = next(training.batches(1))
-        rated = training._rated(pairs, chunks)
+        pairs, inputs = next(training.batches(1))
+        rated = training._rated(pairs, inputs)
         training.network.eval()
-        texts, pooled, regions = training._embed(0, chunks[0])
+        texts, pooled, regions = training._embed(inputs, training.model)
         (scores,) = training._similarities(training.model, texts, pooled, regions)
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
@@ -366,8 +366,8 @@ class TestPairs:
 
     def test_labels_are_rated_by_the_cosine_of_what_is_positive(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "labels"})
-        pairs, chunks = next(training.batches(1))
-        rated = training._rated(pairs, chunks)
+        pairs, inputs = next(training.batches(1))
+        rated = training._rated(pairs, inputs)
         labels = training.data.labels[pairs.images].nan_to_num(0).eq(1).double().numpy()
         norms = np.linalg.norm(labels, axis=1)
         expected = labels @ labels.T / np.maximum(norms[:, None] * norms, 1e-9)
@@ -377,8 +377,8 @@ class TestPairs:
 
     def test_words_are_rated_by_tf_idf(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": False})
-        pairs, chunks = next(training.batches(1))
-        rated = training._rated(pairs, chunks)
+        pairs, inputs = next(training.batches(1))
+        rated = training._rated(pairs, inputs)
         words = [re.findall(r"\w\w+", text.lower()) for text in training.data.texts]
         idf = {w: math.log((1 + len(words)) / (1 + sum(w in text for text in words))) + 1 for text in words for w in text}
 
@@ -420,8 +420,8 @@ class TestPairs:
     def test_thresholds_are_learned_for_each_image_and_direction(self, texture_pairs, directions):
         objective = {"name": "glofnd", "directions": directions, "share": 0.1, "threshold_rate": 0.05, "start": 0.0}
         training = self.started(texture_pairs, **objective)
-        pairs, chunks = next(training.batches(1))
-        training.backward(pairs, chunks)
+        pairs, inputs = next(training.batches(1))
+        training.backward(pairs, inputs)
         count = len(training.data.images)
         learned = [number for number, value in enumerate(training.thresholds.values.tolist()) if value != 1]
         offsets = [0, count] if directions == "both" else [0]
@@ -435,8 +435,8 @@ class TestPairs:
         save_file(features, tmp_path / "features.safetensors")
         guide = {"name": "features", "path": str(tmp_path / "features.safetensors")}
         training = self.started(texture_pairs, name="guided", guide=guide)
-        pairs, chunks = next(training.batches(1))
-        found = training._rated(pairs, chunks)
+        pairs, inputs = next(training.batches(1))
+        found = training._rated(pairs, inputs)
         images = [int(subset.train[number]) for number in pairs.images.tolist()]
         table = source.sentences.reset_index(drop=True)
         sentences = [

@@ -29,7 +29,7 @@ from trueneg.training.image_text import ImageText
 CPU = torch.device("cpu")
 RUNS = {
     "one pair an image": {"training": {"epochs": 2}},
-    "chunks and regions": {"training": {"epochs": 2, "chunks": 2}, "similarity": LSE_NL},
+    "regions": {"training": {"epochs": 2}, "similarity": LSE_NL},
     "one pair a study, the last epoch cut short": {"training": {"epochs": None, "updates": 7, "unit": "study"}},
 }
 

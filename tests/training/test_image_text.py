@@ -1,4 +1,4 @@
-"""Image–text training: objectives against slow loops, gradients by chunks, runs that resume, and that something is learned."""
+"""Image–text training: objectives against slow loops, runs that resume, and that something is learned."""
 
 import dataclasses
 import doctest
@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 from torch.nn import functional
 
 from tests.text.models import saved
@@ -290,82 +289,12 @@ def test_both_directions_are_the_mean_of_the_two_and_clips_objective(source, par
     assert clip == pytest.approx(reference.item() / 2, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["dcl lm", "positives", "reco", "biovil"])
-@pytest.mark.parametrize("similarity", [{"aggregation": "global"}, LSE_NL])
-def test_gradients_by_chunks_are_those_of_the_whole_batch(started, name, similarity):
-    if name in ("reco", "biovil") and similarity is LSE_NL:
-        pytest.skip("works on one embedding an image")
-    gradients = []
-    for chunks in (1, 3):
-        training = started(name, similarity=similarity, text_encoder={"dropout": 0.0}, training={"chunks": chunks})
-        without_batch_norm(training.model)
-        training.optimizer.step = lambda: None
-        one_update(training)
-        gradients.append({key: parameter.grad for key, parameter in training.network.named_parameters()})
-    largest = max(float(value.abs().max()) for value in gradients[0].values() if value is not None)
-    for other in gradients[1:]:
-        for key, value in gradients[0].items():
-            assert (value is None) == (other[key] is None), key
-            if value is not None:
-                torch.testing.assert_close(other[key], value, atol=2e-5 * largest, rtol=1e-4, msg=key)
-
-
-def without_batch_norm(model):
-    """Batch normalisation alone tells chunks from a batch."""
-    for module in model.image_encoder.modules():
-        for name, child in module.named_children():
-            if isinstance(child, nn.BatchNorm2d):
-                setattr(module, name, nn.GroupNorm(1, child.num_features))
-
-
-def one_update(training):
-    """The first update of an epoch."""
-
-    class EnoughError(Exception):
-        pass
-
-    def stop():
-        raise EnoughError
-
-    with pytest.raises(EnoughError):
-        training.train_epoch(after_update=stop)
-
-
-def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_through_all_of_them(started):
-    """The reference keeps every chunk's graph; dropout and batch statistics are those of the chunks."""
-    training, reference = (started("dcl lm", similarity=LSE_NL, training={"chunks": 4}) for _ in range(2))
-    for run in (training, reference):
-        run.optimizer.step = lambda: None
-    captured = []
-    step = training._embed
-
-    def recorded(number, chunk):
-        captured.append((number, chunk))
-        return step(number, chunk)
-
-    training._embed = recorded
-    one_update(training)
-    chunks = [chunk for _, chunk in captured[:4]]
-    assert [number for number, _ in captured] == [0, 1, 2, 3, 0, 1, 2, 3]
-    reference.network.train()
-    with torch.random.fork_rng(devices=[]):
-        embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
-        whole = reference.data.epoch("image", reference.generator("pairs")).part(slice(reference.batch_size))
-        reference._terms(whole, UNRATED, *embedded)[0].backward()
-    for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
-        assert (found.grad is None) == (expected.grad is None), key
-        if expected.grad is not None:
-            torch.testing.assert_close(found.grad, expected.grad, atol=1e-5, rtol=1e-4, msg=key)
-    for (key, expected), found in zip(reference.network.named_buffers(), training.network.buffers(), strict=True):
-        torch.testing.assert_close(found, expected, msg=key)  # running statistics took each chunk once
-
-
 class KilledError(Exception):
     """Stands for a kill, in a test that stays in one process."""
 
 
 RESUMED = {
-    "dcl lm": {"training": {"epochs": 2, "chunks": 2, "warmup_updates": 3}, "similarity": LSE_NL},
+    "dcl lm": {"training": {"epochs": 2, "warmup_updates": 3}, "similarity": LSE_NL},
     "resample": {"training": {"epochs": None, "updates": 7, "unit": "study"}},
     "biovil": {"training": {"epochs": 2, "optimizer": "adam"}},
 }
@@ -474,14 +403,14 @@ def test_the_global_generator_is_neither_read_nor_moved(started):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_dropout_and_resampling_draw_anew_for_every_update_and_chunk(started):
-    training, seeds = started("resample", training={"chunks": 2, "epochs": 2}), []
+def test_dropout_and_resampling_draw_anew_for_every_update(started):
+    training, seeds = started("resample", training={"epochs": 2}), []
     for name in ("_embed", "_terms"):
         setattr(training, name, recording_seeds(getattr(training, name), seeds))
     for _ in range(training.epochs):
         training.train_epoch()
-    assert len(seeds) == 5 * training.updates  # two chunks, embedded twice, and the objective
-    assert len(set(seeds)) == 3 * training.updates
+    assert len(seeds) == 2 * training.updates  # of the embeddings and of the objective
+    assert len(set(seeds)) == len(seeds)
 
 
 def recording_seeds(function, seeds):

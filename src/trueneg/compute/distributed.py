@@ -41,31 +41,21 @@ class Processes:
     rank: int = 0
     count: int = 1
 
-    def part(self, batch: Tensor, chunks: int = 1) -> Tensor:
-        """Return this process's equal share of each chunk, so that chunks hold the same samples for any number of processes.
-
-        Args:
-            batch: (B, …), the same on all processes.
-            chunks: number of chunks in which the batch is encoded; B must be divisible by ``count · chunks``.
+    def part(self, batch: Tensor) -> Tensor:
+        """Return this process's equal share of a batch that is the same on all processes; B must be divisible by ``count``.
 
         Example:
-            >>> Processes(1, 2).part(torch.arange(8), chunks=2)
-            tensor([2, 3, 6, 7])
+            >>> Processes(1, 2).part(torch.arange(8))
+            tensor([4, 5, 6, 7])
         """
-        if self.count == 1:
-            return batch
-        share = len(batch) // (chunks * self.count)
-        return batch.unflatten(0, (chunks, self.count, share))[:, self.rank].flatten(0, 1)
+        return batch.chunk(self.count)[self.rank]
 
-    def whole(self, part: Tensor, chunks: int = 1) -> Tensor:
+    def whole(self, part: Tensor) -> Tensor:
         """Gather the :meth:`part` of every process into the whole batch, in its original order, with gradients.
 
         If every process computes the loss of the whole batch, :meth:`average_gradients` gives the single-process gradient.
         """
-        if self.count == 1:
-            return part
-        everyone = gathered(part)[0].unflatten(1, (chunks, len(part) // chunks))  # (processes, chunks, …)
-        return everyone.transpose(0, 1).flatten(0, 2)
+        return part if self.count == 1 else gathered(part)[0].flatten(0, 1)
 
     def sum(self, value: Tensor) -> Tensor:
         """Return the sum of the values of all processes, without gradients."""

@@ -17,14 +17,12 @@ def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what}: out of memory. {remedy}") from error
 
 
-def smaller_batch(batch_size: int, chunks: int | None = None) -> str:
-    """Return advice for a training job that runs out of memory; `chunks` is None if it cannot encode a batch in chunks.
+def smaller_batch(batch_size: int) -> str:
+    """Return advice for a training job that runs out of memory.
 
     Example:
-        >>> smaller_batch(64, chunks=2)
-        'Raise training.chunks from 2 to 4, which keeps all negatives, or lower training.batch_size from 64 to 32.'
+        >>> smaller_batch(64)
+        'Lower training.batch_size from 64 to 32, give the job more memory, or choose a smaller encoder or resolution.'
     """
-    lower = f"ower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}"
-    if chunks is not None and 2 * chunks <= batch_size:
-        return f"Raise training.chunks from {chunks} to {2 * chunks}, which keeps all negatives, or l{lower}."
-    return f"L{lower}, give the job more memory, or choose a smaller encoder or resolution."
+    lower = f"Lower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}"
+    return f"{lower}, give the job more memory, or choose a smaller encoder or resolution."

@@ -101,10 +101,6 @@ class ImageTextTrainingSettings(Training):
     kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
     unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
     batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs per step; N = batch_size − 1 negatives")
-    chunks: Count = Field(
-        1,
-        description="chunks per batch, to save memory; the loss covers the whole batch, batch normalisation one chunk",
-    )
     optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="weight decay applies to matrices only")
     learning_rate: Sweepable[Positive] = Field(1e-5, description="maximum learning rate")
     weight_decay: Sweepable[NonNegative] = Field(0.01, description="weight decay of matrices")

@@ -49,10 +49,9 @@ class Training(JobResources, ResumableResources):
     def _one_length_and_equal_parts(self):
         if (self.epochs is None) == (self.updates is None):
             raise ValueError(" must set exactly one of epochs and updates")
-        parts = self.devices * getattr(self, "chunks", 1)  # only image–text training has chunks
         for size in values_of(self.batch_size):
-            if self.devices > 1 and size % parts:
-                raise ValueError(f".devices is {self.devices}, but batches of {size} cannot be split into {parts} equal parts")
+            if size % self.devices:
+                raise ValueError(f".devices is {self.devices}, but batches of {size} cannot be split into equal parts")
         if self.devices > 1 and getattr(self, "compile", False):  # only image training has compile
             raise ValueError(f".compile is true, but is not supported with {self.devices} devices; set it to false")
         return self

@@ -131,8 +131,7 @@ class Block:
         title, disable = f"{first.dataset} {first.objective}", None if is_first else True
         with tqdm(listed, title, leave=False, unit=" runs", disable=disable) as bar:
             for run, identifier in bar:
-                training = run.settings["training"]
-                remedy = smaller_batch(training["batch_size"], training.get("chunks"))
+                remedy = smaller_batch(run.settings["training"]["batch_size"])
                 with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
                     if is_first:
                         self._train_owned(run, identifier, device, processes, bar)

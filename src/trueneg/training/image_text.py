@@ -1,9 +1,8 @@
 """Image–text training with any objective: an image and a sentence of its report are positives of each other."""
 
 import contextlib
-import functools
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +16,6 @@ from trueneg.errors import UserError
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
-from trueneg.training.cached_gradients import backward_in_chunks
 from trueneg.training.guides import UNRATED, Rated, WordOverlap, moving_average, rate_labels, rate_pairs, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
@@ -33,8 +31,8 @@ WORD = re.compile(r"\w\w")  # TfidfVectorizer ignores shorter words
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
-class Chunk(NamedTuple):
-    """A chunk of a batch: its images, their augmentation parameters, its sentences' tokens, and their lengths (on the CPU)."""
+class Inputs(NamedTuple):
+    """What a process encodes of a batch: images, their augmentation parameters, tokens of sentences, and lengths (on the CPU)."""
 
     images: Tensor
     parameters: Tensor
@@ -62,7 +60,6 @@ class ImageText(Training):
             own = objective.pop(key, None)
             similarity[key] = similarity[key] if own is None else own
         self.data = PairData(source, subset, self.device)
-        self.chunks = training["chunks"]
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics, channels = statistics_of(source.images, subset.train), source.images.shape[1]
         self.networks = build_networks({**settings, "similarity": similarity}, self.data.sentences, channels, statistics)
@@ -110,38 +107,33 @@ class ImageText(Training):
         count = self.data.units(training["unit"])
         return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
 
-    def batches(self, count: int) -> Generator[tuple[Pairs, list[Chunk]], None, None]:
-        """Yield the pairs of each whole batch and this process's chunks of it."""
+    def batches(self, count: int) -> Generator[tuple[Pairs, Inputs], None, None]:
+        """Yield the pairs of each whole batch and this process's share of their images and sentences."""
         size, own_size = self.batch_size, self.batch_size // self.processes.count
-        edges = [own_size * chunk // self.chunks for chunk in range(1, self.chunks)]
         drawn = self.data.epoch(self.training["unit"], self.generator("pairs"))
         texts = self.data.text_numbers[drawn.sentences]
         pairs = Pairs(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
         missing = drawn.images[self.update * size : count * size].split(size)
-        own = torch.cat([self.processes.part(batch, self.chunks) for batch in missing])
+        own = torch.cat([self.processes.part(batch) for batch in missing])
         with contextlib.closing(self.data.images.batches(own, own_size)) as loaded:
             for update, (images, waited) in zip(range(self.update, count), loaded, strict=True):
                 self.waited += waited
                 batch = slice(update * size, (update + 1) * size)
-                parts = images, *(self.processes.part(each[batch], self.chunks) for each in (draws, texts))
-                split = zip(*(part.tensor_split(edges) for part in parts), strict=True)
-                chunks = [
-                    Chunk(pixels, parameters, self.tokens.batch(own_texts), self.tokens.lengths[own_texts])
-                    for pixels, parameters, own_texts in split
-                ]
-                yield pairs.part(batch), chunks
+                parameters, own_texts = (self.processes.part(each[batch]) for each in (draws, texts))
+                yield pairs.part(batch), Inputs(images, parameters, self.tokens.batch(own_texts), self.tokens.lengths[own_texts])
 
-    def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, ...]:
+    def backward(self, pairs: Pairs, inputs: Inputs) -> tuple[Tensor, ...]:
         # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            terms = functools.partial(self._terms, pairs, self._rated(pairs, chunks))
-            loss, at_bound, removed, mask, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
-            masked = self._backward_masked_words(chunks)
+            rated = self._rated(pairs, inputs)
+            loss, at_bound, removed, mask, positive = self._terms(pairs, rated, *self._embed(inputs, self.model))
+            loss.backward()
+            masked = self._backward_masked_words(inputs)
         return loss.detach(), masked, at_bound, removed, mask, positive, pairs.sentences
 
     @torch.no_grad()
-    def _rated(self, pairs: Pairs, chunks: Sequence[Chunk]) -> Rated:
+    def _rated(self, pairs: Pairs, inputs: Inputs) -> Rated:
         """Return the similarities of a guide other than the networks themselves."""
         if self.guide is None or self.guide["name"] == "self":
             return UNRATED
@@ -155,9 +147,7 @@ class ImageText(Training):
             texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
             return rate_pairs((texts @ images.mT).clamp(max=1))  # rounding can make a cosine exceed 1
         model: Any = self.average.module.get_submodule("model")
-        parts = [self._embed(number, chunk, model) for number, chunk in enumerate(chunks)]
-        embedded: Any = [None if part[0] is None else torch.cat(part) for part in zip(*parts, strict=True)]
-        return rate_pairs(torch.stack(self._similarities(model, *embedded)).mean(0))
+        return rate_pairs(torch.stack(self._similarities(model, *self._embed(inputs, model))).mean(0))
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
@@ -168,22 +158,21 @@ class ImageText(Training):
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
         return finished_tensors(self.networks)
 
-    def _embed(self, number: int, chunk: Chunk, model: Any = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Embed a chunk: texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
-        model = model or self.model
+    def _embed(self, inputs: Inputs, model: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Embed b pairs: texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
         # Dropout differs between processes; the first process has the same draws as single-process training.
-        own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
-        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
-        images = self.augmentation(chunk.images, chunk.parameters)
+        own = f"/process {self.processes.rank}" if self.processes.rank else ""
+        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{own}"))
+        images = self.augmentation(inputs.images, inputs.parameters)
         with autocast(self.device):
             embedded = model.embed_images(images.contiguous(memory_format=torch.channels_last))
-            texts = model.embed_texts(**chunk.tokens)
+            texts = model.embed_texts(**inputs.tokens)
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
 
     def _similarities(self, model: Any, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> list[Tensor]:
         """Return the (B, B) similarities of the whole batch, given the embeddings of this process's share."""
-        texts, pooled = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
-        regions = None if regions is None else self.processes.whole(regions, self.chunks)
+        texts, pooled = (self.processes.whole(part) for part in (texts, pooled))
+        regions = None if regions is None else self.processes.whole(regions)
         return list(model.region_similarity.parts(texts, ImageEmbeddings(pooled, regions)).values())
 
     def _terms(self, pairs: Pairs, rated: Rated, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, ...]:
@@ -197,7 +186,7 @@ class ImageText(Training):
             rated = self._above_thresholds(scores.detach(), pairs)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
-            whole = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
+            whole = (self.processes.whole(part) for part in (texts, pooled))
             return *self.objective.of_embeddings(*whole), positive
         scale = self.model.logit_scale()
         used = parts if self.each_part else [scores]
@@ -212,27 +201,23 @@ class ImageText(Training):
         ]
         return Rated(scores, torch.cat(thresholds))
 
-    def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:
-        """Add the gradients of the masked-word loss chunk by chunk, and return its contribution to the total loss."""
-        total = torch.zeros((), device=self.device)
+    def _backward_masked_words(self, inputs: Inputs) -> Tensor:
+        """Add the gradients of the masked-word loss, and return its contribution to the total loss."""
         if self.masked is None:
-            return total
-        # One draw per position of the longest sentence overall, so the result does not depend on chunks or their padding.
+            return torch.zeros((), device=self.device)
+        # One draw per position of the longest sentence overall, so the result does not depend on the batch's padding.
         draws = torch.rand(
             self.batch_size, int(self.tokens.lengths.max()), generator=self.generator(f"masked words/{self.update}")
         )
-        own = self.processes.part(draws, self.chunks).split([len(chunk.images) for chunk in chunks])
         # Selected on the CPU: their number determines the shapes below, and reading it from a GPU would wait for all queued work.
-        masks = [masked_positions(part, chunk.lengths, self.mask_share) for part, chunk in zip(own, chunks, strict=True)]
-        places = [mask.flatten().nonzero()[:, 0].to(self.device, non_blocking=True) for mask in masks]
-        count = self.processes.sum(torch.full((), sum(map(len, places)), device=self.device)).clamp(min=1)
+        mask = masked_positions(self.processes.part(draws), inputs.lengths, self.mask_share)
+        places = mask.flatten().nonzero()[:, 0].to(self.device, non_blocking=True)
+        count = self.processes.sum(torch.full((), len(places), device=self.device)).clamp(min=1)
         bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
-        for chunk, masked in zip(chunks, places, strict=True):
-            with autocast(self.device):
-                loss = self.masked_words_weight * self.masked(bert, chunk.tokens, masked, mask_id) / count
-            (self.processes.count * loss).backward()  # gradients are averaged over processes
-            total += loss.detach()
-        return self.processes.sum(total)
+        with autocast(self.device):
+            loss = self.masked_words_weight * self.masked(bert, inputs.tokens, places, mask_id) / count
+        (self.processes.count * loss).backward()  # gradients are averaged over processes
+        return self.processes.sum(loss.detach())
 
 
 class ReleasedNetworks:
