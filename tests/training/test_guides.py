@@ -340,8 +340,7 @@ class TestPairs:
         pairs, inputs = next(training.batches(1))
         rated = training._rated(pairs, inputs)
         training.network.eval()
-        texts, pooled, regions = training._embed(inputs, training.model)
-        (scores,) = training._similarities(training.model, texts, pooled, regions)
+        scores = training.model.region_similarity(*training._embed(inputs, training.model))
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
 

@@ -147,7 +147,7 @@ class ImageText(Training):
             texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
             return rate_pairs((texts @ images.mT).clamp(max=1))  # rounding can make a cosine exceed 1
         model: Any = self.average.module.get_submodule("model")
-        return rate_pairs(torch.stack(self._similarities(model, *self._embed(inputs, model))).mean(0))
+        return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
@@ -158,26 +158,21 @@ class ImageText(Training):
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
         return finished_tensors(self.networks)
 
-    def _embed(self, inputs: Inputs, model: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Embed b pairs: texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
+    def _embed(self, inputs: Inputs, model: Any) -> tuple[Tensor, ImageEmbeddings]:
+        """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""
         # Dropout differs between processes; the first process has the same draws as single-process training.
         own = f"/process {self.processes.rank}" if self.processes.rank else ""
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{own}"))
         images = self.augmentation(inputs.images, inputs.parameters)
         with autocast(self.device):
-            embedded = model.embed_images(images.contiguous(memory_format=torch.channels_last))
+            pooled, regions = model.embed_images(images.contiguous(memory_format=torch.channels_last))
             texts = model.embed_texts(**inputs.tokens)
-        return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
+        texts, pooled = (self.processes.whole(part.float()) for part in (texts, pooled))
+        return texts, ImageEmbeddings(pooled, None if regions is None else self.processes.whole(regions.float()))
 
-    def _similarities(self, model: Any, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> list[Tensor]:
-        """Return the (B, B) similarities of the whole batch, given the embeddings of this process's share."""
-        texts, pooled = (self.processes.whole(part) for part in (texts, pooled))
-        regions = None if regions is None else self.processes.whole(regions)
-        return list(model.region_similarity.parts(texts, ImageEmbeddings(pooled, regions)).values())
-
-    def _terms(self, pairs: Pairs, rated: Rated, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, ...]:
+    def _terms(self, pairs: Pairs, rated: Rated, texts: Tensor, images: ImageEmbeddings) -> tuple[Tensor, ...]:
         """Return the objective's terms and the similarity of each pair."""
-        parts = self._similarities(self.model, texts, pooled, regions)
+        parts = list(self.model.region_similarity.parts(texts, images).values())
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
         scores = torch.stack(parts).mean(0)
         if self.guide is not None and self.guide["name"] == "self":
@@ -186,8 +181,7 @@ class ImageText(Training):
             rated = self._above_thresholds(scores.detach(), pairs)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
-            whole = (self.processes.whole(part) for part in (texts, pooled))
-            return *self.objective.of_embeddings(*whole), positive
+            return *self.objective.of_embeddings(texts, images.pooled), positive
         scale = self.model.logit_scale()
         used = parts if self.each_part else [scores]
         several = [self.objective.of_similarities(part, scale, pairs, rated) for part in used]
