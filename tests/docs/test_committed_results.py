@@ -60,7 +60,7 @@ def test_the_evidence_is_small():
 @pytest.mark.parametrize("path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name)
 def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
     evidence = read_evidence(path.parent)
-    assert len(evidence.blocks(path.parent)) > 5
+    assert len(evidence.blocks(path.parent)) > 2 or evidence.artefacts
     assert evidence.missing == {}
     if (protocol := evidence.protocol) is not None:
         assert file_checksum(ROOT / protocol.file) == protocol.checksum

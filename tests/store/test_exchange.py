@@ -440,7 +440,7 @@ def name_other_files(folder: Path) -> None:
 DAMAGES = {
     "truncated": (lambda folder: (folder / "rows.parquet").write_bytes(b"PAR1"), "rows.parquet"),
     "missing": (lambda folder: (folder / "runs.parquet").unlink(), "runs.parquet"),
-    "unlisted": (lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)), "runs.parquet"),
+    "unlisted": (lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)), "has no manifest and record"),
     "unknown file": (add_a_file, "notes.txt"),
     "summary": (add_a_summary, "comparison.parquet"),
     "symbolic link": (link_a_file, "curves.parquet"),

@@ -1,4 +1,4 @@
-"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so adding one needs no change to existing files."""
+"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so a new one changes no existing file."""
 
 import importlib
 import pkgutil

@@ -31,6 +31,8 @@ class Content(BaseModel):
 
 
 class Machine(Content):
+    """The computer that made a result."""
+
     host: str
     system: str
 
@@ -59,19 +61,27 @@ class Environment(Content):
 
 
 class Named(Content):
+    """A setting that is selected by its name."""
+
     name: str
 
 
 class Source(Named):
+    """The training data: name and checksum."""
+
     checksum: str
 
 
 class Length(Content):
+    """The length of a training: epochs or updates."""
+
     epochs: Count | None
     updates: Count | None
 
 
 class RunSettings(Content):
+    """The sections of a run's settings that readers use."""
+
     dataset: dict[str, Any]
     encoder: Named
     objective: Named
@@ -79,6 +89,8 @@ class RunSettings(Content):
 
 
 class EvaluationEnvironment(Environment):
+    """The code and the machine that measured rows, and the evaluation settings."""
+
     settings: dict[str, Any]
 
 
@@ -127,6 +139,8 @@ class ImportedRun(RunRecord):
 
 
 class Training(Content):
+    """The section of the training settings."""
+
     training: dict[str, Any]
 
 
@@ -137,6 +151,8 @@ class TrainedSettings(Content):
 
 
 class Row(Content):
+    """One measured number of an imported run."""
+
     split: str
     task: str
     metric: str
@@ -151,6 +167,8 @@ class Evaluation(Content):
 
 
 class Attempt(Content):
+    """One attempt to train an unfinished run."""
+
     seconds: float
     device: str
     devices: Count
@@ -168,6 +186,8 @@ class Progress(Content):
 
 
 class ListedRun(Content):
+    """A run in a manifest."""
+
     seed: Count
     id: RunId
     checksum: str
@@ -184,6 +204,8 @@ class Manifest(Content):
 
 
 class ListedLanguageModel(Content):
+    """A language model in a manifest."""
+
     fold: Count
     folder: str
     checksum: str | None
@@ -197,6 +219,8 @@ class LanguageModelManifest(Content):
 
 
 class Protocol(Content):
+    """The committed protocol of a comparison."""
+
     file: str
     checksum: str
     date: str | None
@@ -204,12 +228,16 @@ class Protocol(Content):
 
 
 class Headroom(Content):
+    """The headroom on one data set."""
+
     dataset: str
     label: str
     sentence: str
 
 
 class Selection(Content):
+    """The selected variant of an objective on one data set."""
+
     dataset: str
     objective: str
     variant: str
@@ -217,6 +245,8 @@ class Selection(Content):
 
 
 class Measured(Content):
+    """The columns that identify a measurement."""
+
     task: str
     metric: str
     labels: str | None
@@ -227,6 +257,8 @@ class Measured(Content):
 
 
 class PrimaryContrast(Measured):
+    """The answer to a study's question."""
+
     answer: str
     outcome: str
 
@@ -243,6 +275,8 @@ class Comparison(Content):
 
 
 class Candidate(Content):
+    """One candidate of a tuned objective."""
+
     variant: dict[str, Any]
     seeds: Count
     mean: float
@@ -254,6 +288,8 @@ class Candidate(Content):
 
 
 class Winner(Content):
+    """The winner of a tuned objective, and its candidates."""
+
     variant: dict[str, Any]
     candidates: list[Candidate]
 
@@ -274,16 +310,22 @@ class TitledStudy(Content):
 
 
 class SourceSettings(Content):
+    """The settings of a source."""
+
     source: str
 
 
 class FileStatus(Content):
+    """Size, modification time (ns) and SHA-256 of a file."""
+
     size: Count
     modified: int
     checksum: str
 
 
 class ImageFilesStatus(Content):
+    """Digests of the image files of a source."""
+
     stamp: str
     checksum: str
 

@@ -203,10 +203,10 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     """
     manifest = read_json(path, Manifest)
     for run in manifest["runs"]:
-        model = store.folder(run["id"]) / RunStore.MODEL
-        run["model"] = None if store.state(run["id"]) == "imported" else model
-        problem = None if run["model"] is None or model.is_file() else "is missing"
-        if problem or store.checksum(run["id"]) != run["checksum"]:
-            problem = problem or "is not the model that the manifest lists"
-            raise UserError(f"{model} {problem} ({path}). {store.removal(run['id'])}")
+        folder, state = store.folder(run["id"]), store.state(run["id"])
+        run["model"] = None if state == "imported" else folder / RunStore.MODEL
+        if state not in RunStore.TRAINED:
+            raise UserError(f"{folder} has no finished run, but {path} lists it. {store.removal(run['id'])}")
+        if store.checksum(run["id"]) != run["checksum"]:
+            raise UserError(f"{run['model'] or folder} is not the model that {path} lists. {store.removal(run['id'])}")
     return manifest["runs"]
