@@ -10,6 +10,7 @@ from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, write_text
+from trueneg.io.seals import require_intact, sealed_files
 from trueneg.report import catalogue, formats
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
@@ -87,7 +88,9 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     """
     pages, unread, needed = [], {}, set(map(Path, required))
     for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
+        results = found.parents[2]
         try:
+            require_intact(results, sealed_files(results, f"{found.parts[-3]}/artefacts/"))
             pages.append(study_page(found.parent))
         except UserError as error:
             if found in needed:

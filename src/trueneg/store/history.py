@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.io.seals import require_intact
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records, versions
 from trueneg.store.rows import load_rows, reported
@@ -71,6 +72,9 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
     metrics, stale = {}, set()
     for name in studies:
         folder = results / name / "artefacts"
+        require_intact(
+            results, [folder / file for file in ("comparison.json", "rows.parquet", "candidates.parquet", "runs.json")]
+        )
         comparison = records.read_json(folder / "comparison.json", records.Comparison)
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))

@@ -110,10 +110,10 @@ class RunStore:
     def finish(self, identifier: str, record: Mapping[str, Any]) -> None:
         """Write the record of a trained run, with the checksum of its model; from then on, the run is finished."""
         folder = self.folder(identifier)
-        record = {**record, "checksum": file_checksum(folder / self.MODEL)}
-        write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
         for path in sealed_files(self.path.parent, f"{self.path.name}/{identifier}/"):  # of an earlier training or an import
             remove_seal(self.path.parent, path)
+        record = {**record, "checksum": file_checksum(folder / self.MODEL)}
+        write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
         transient = {self.MODEL, self.CHECKPOINT, self.PREVIOUS, self.PROGRESS, self.LOCK}
         seal(self.path.parent, [path for path in folder.iterdir() if path.name not in transient and path.name[0] != "."])
 
