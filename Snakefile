@@ -42,7 +42,11 @@ for step in workflow.rules:
 
 
 # The files of every block: Snakemake does not look for missing inputs of files that exist, and deletes those of a failed job.
-BLOCKS = [path for kind in rules.evaluate.output for path in trainings.each_block(kind)]
+BLOCKS = [
+    path
+    for kind in (rules.train.output.manifest, *rules.evaluate.output)
+    for path in trainings.each_block(kind)
+]
 
 
 # All results of the configuration, and the page that shows them.

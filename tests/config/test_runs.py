@@ -174,7 +174,7 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
     )
     assert read_manifest(manifest, store)[0]["model"] == model
     model.write_bytes(b"others!")
-    with pytest.raises(UserError, match=r"is not the model that .*manifest\.json lists.*Remove the folder .*abc"):
+    with pytest.raises(UserError, match=r"does not contain the model that .*manifest\.json lists.*Remove the folder .*abc"):
         read_manifest(manifest, store)
     model.unlink()
     with pytest.raises(UserError, match="abc has no finished run"):

@@ -22,7 +22,9 @@ NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group":
 TEXT = dict.fromkeys(["labels", "direction", "group"], object)  # a column without text is read as float
 SUFFIX = "_contrasts.csv"
 EXPORTED = {
-    **{name: name for name in ("digits", "phantom_replication", "flickr8k_soft_targets", "learned_targets", "digits_replication")},
+    **{
+        name: name for name in ("digits", "phantom_replication", "flickr8k_soft_targets", "learned_targets", "digits_replication")
+    },
     "tuned_baseline": "tuned_baseline_small",
     "tuned_baseline_probe": "tuned_baseline_probe",
 }

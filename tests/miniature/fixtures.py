@@ -72,7 +72,7 @@ def write_models(folder: Path) -> None:
 
 def _commit_protocol(path: Path) -> None:
     if not path.exists():
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)  # studies with other protocols may share the project
         path.write_text("What is compared, and how.\n")
         author = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
         for command in (["init"], ["add", path.name], [*author, "commit", "--message", "The protocol"]):

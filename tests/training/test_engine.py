@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
+from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.specs import stages
 from trueneg.store.history import run_table
 from trueneg.store.run_store import RunStore, read_manifest
@@ -264,3 +265,14 @@ def test_the_lease_learns_how_many_jobs_may_share_a_device(tmp_path, monkeypatch
     monkeypatch.setattr(engine, "leased_device", lease)
     train_runs(**new_job(tmp_path, device="cuda", runs_per_device=3, epochs=1).arguments())
     assert asked == [("cuda", 3, 1)]
+
+
+def test_runs_from_before_the_version_of_the_subsets_was_raised_are_not_evaluated(tmp_path, monkeypatch):
+    job = new_job(tmp_path, checkpoint_minutes=5).finish()
+    monkeypatch.setitem(stages.VERSIONS, "subsets", 2)  # the subsets were drawn again, so test images may have been trained on
+    given = {key: job.arguments()[key] for key in ("manifest", "store", "source", "subsets")}
+    with (
+        pytest.raises(UserError, match=rf"{job.run.name}.*subsets version 1 \(now 2\).*retrain_stale"),
+        encoded_runs(device="cpu", threads=1, **given),
+    ):
+        pass

@@ -167,7 +167,7 @@ def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_
     training = started(source)
     assert Checkpoint(tmp_path, "another", minutes=5, about={}).restore(training) == []
     assert (training.epoch, training.update) == (0, 0)
-    assert "different settings, data or training code" in caplog.text
+    assert "different settings, data or versions of the code" in caplog.text
     assert (tmp_path / "checkpoint.outdated.safetensors").read_bytes() == content
 
 

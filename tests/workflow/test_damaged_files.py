@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.projects import Project
 from tests.studies import tiny_study
+from trueneg.io.seals import seal
 
 # A file of each kind that the pipeline writes, and what `trueneg check --files` says will follow from its removal.
 KINDS = {
@@ -123,6 +124,20 @@ def test_a_damaged_block_is_not_compared(project):
     assert trueneg(project, "check", "study.yaml", "--files").returncode == 0
 
 
+def test_neither_the_page_nor_the_list_of_runs_shows_damaged_numbers(project):
+    rows = project.path / "results/tiny/artefacts/rows.parquet"
+    table, status = pd.read_parquet(rows), rows.stat()
+    table.assign(value=table["value"] / 2).to_parquet(rows, index=False)
+    os.utime(rows, ns=(status.st_atime_ns, status.st_mtime_ns))
+    done = trueneg(project, "runs")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "results/tiny/artefacts/rows.parquet was damaged or edited" in done.stderr
+    (project.path / "results/index.html").unlink()
+    done = project.snakemake("results/index.html")
+    assert done.returncode != 0
+    assert "results/tiny/artefacts/rows.parquet was damaged or edited" in done.stdout + done.stderr
+
+
 def overwritten(path, content: bytes):
     copy = path.with_name("intact.copy")
     copy.write_bytes(content)
@@ -139,3 +154,50 @@ def test_blocks_without_rows_are_named_and_evaluated_by_the_next_plain_call(proj
     assert place in trueneg(project, "why", "results/tiny/tables/accuracy.csv").stdout
     for target in ((), ("rows",)):
         assert project.planned(*target)["evaluate"] == 1
+
+
+def test_the_printed_remedy_for_a_damaged_model_heals_with_a_plain_call(project):
+    manifest = project.path / "results/tiny/manifests/digits/CL/seed0-1.json"
+    run = project.path / "results/runs" / json.loads(manifest.read_text())["runs"][0]["id"]
+    intact = (run / "model.safetensors").read_bytes()
+    overwrite(run / "model.safetensors", flip_a_byte(intact))
+    done = trueneg(project, "check", "study.yaml", "--files")
+    (line,) = [line for line in done.stdout.splitlines() if "model.safetensors is damaged" in line]
+    assert f"Remove the folder results/runs/{run.name}" in line
+    assert str(manifest.relative_to(project.path)) in line
+    assert "damaged" in trueneg(project, "why", run.name).stdout
+    shutil.rmtree(run)
+    manifest.unlink()
+    assert project.planned()["train"] == 1
+    project.run()
+    assert (run / "model.safetensors").read_bytes() == intact
+    assert trueneg(project, "check", "study.yaml", "--files").returncode == 0
+
+
+def test_check_files_reports_no_intact_or_unplanned_file(project):
+    project.configure(tiny=tiny_study(seeds=[0]))
+    project.run()
+    for path in project.path.glob("results/tiny/*/digits/*/seed0-1.*"):  # of the earlier configuration
+        path.unlink()
+    for path in project.path.glob("results/sources/*.npz"):  # decoded again when a job needs it
+        path.unlink()
+    done = trueneg(project, "check", "study.yaml", "--files")
+    assert (done.returncode, " 0 damaged or missing" in done.stdout) == (0, True)
+
+
+def test_weights_that_only_a_manifest_vouches_for_are_checked(project):
+    """Records of earlier versions have no checksum of the weights."""
+    listed = json.loads((project.path / "results/tiny/manifests/digits/CL/seed0-1.json").read_text())["runs"][0]
+    run = project.path / "results/runs" / listed["id"]
+    record = json.loads((run / "run.json").read_text())
+    del record["checksum"]
+    (run / "run.json").write_text(json.dumps(record))
+    seal(project.path / "results", [run / "run.json"])
+    assert trueneg(project, "check", "study.yaml", "--files").returncode == 0
+    overwrite(run / "model.safetensors", flip_a_byte((run / "model.safetensors").read_bytes()))
+    done = trueneg(project, "check", "study.yaml", "--files")
+    assert done.returncode == 1
+    assert (
+        f"results/runs/{run.name} does not contain the model that results/tiny/manifests/digits/CL/seed0-1.json lists"
+        in done.stdout
+    )

@@ -105,7 +105,7 @@ def test_devices_do_not_change_the_id_and_must_divide_a_batch():
         run_id(run, "data") for run in runs.all_runs("tiny", two)
     ]
     study["training"] |= {"devices": 3}
-    with pytest.raises(UserError, match=r"training\.devices is 3, .* batches of 64 .* 3 "):
+    with pytest.raises(UserError, match=r"training\.devices is 3, .*batches of 64"):
         load_configuration({"tiny": study}, "test")
     study["training"] |= {"devices": 2, "compile": True}
     with pytest.raises(UserError, match=r"training\.compile is true.* 2 devices.* false"):

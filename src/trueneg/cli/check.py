@@ -246,7 +246,8 @@ def _outdated(results: Path, path: Path) -> list[str]:
     """List the evaluated runs with stale rows, and those whose features or weights changed."""
     made = read_json(path, [RunRecord]) if path.is_file() else []
     stale = sum(bool(versions.stale_rows(record)) for record in made)
-    found = [f"{stale} of {len(made)} runs have stale rows: a VERSION was raised after the evaluation; reused"] if stale else []
+    remedy = "a VERSION was raised after the evaluation; `snakemake --forcerun evaluate` measures them again"
+    found = [f"{stale} of {len(made)} runs have stale rows: {remedy}"] if stale else []
     changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))
     return found + [f"{count} of {len(made)} runs: {sentence}" for sentence, count in changed.items()]
 

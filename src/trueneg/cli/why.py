@@ -20,7 +20,7 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
-from trueneg.store.run_store import RunStore
+from trueneg.store.run_store import RunStore, fault_of_listed
 from trueneg.store.user_files import DataChanges
 
 PICTURES = {"embedding", "similarities", "overlays"}  # artefacts that show only the first seed of an objective
@@ -63,7 +63,9 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
-        found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
+        found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings))}
+        listed = {"id": parts[0], "checksum": store.record(parts[0]).get("checksum")}
+        found["stale"] = [fault] if listed["checksum"] and (fault := fault_of_listed(listed, "its record", store)) else []
     elif not (folder / "study.yaml").is_file():
         raise UserError(f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
     else:
@@ -84,6 +86,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             missing = blocks.without_rows(top, study, results) if study is not None else []
             found["stale"] += [f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"] if missing else []
             found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
+            changes = _raised("comparison", found["comparison"])
+            found["stale"] += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
             runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)
             found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
     for run in runs:
@@ -167,10 +171,14 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
     if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
     if path.is_file() and is_simulated:
-        recorded = {"simulation": records.read_rows(path).attrs.get("version", 1)}
-        changes = versions.raised(recorded, {"simulation": VERSIONS["simulation"]})
+        changes = _raised("simulation", {"version": records.read_rows(path).attrs.get("version", 1)})
         found += [f"{path} was made with {change}; run Snakemake to update it" for change in changes]
     return found
+
+
+def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
+    """Describe whether the version of a step is higher than the recorded one."""
+    return versions.raised({step: recorded.get("version", 1)}, {step: VERSIONS[step]})
 
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Configuration(Settings):
     """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, AnyStudy]
-    retrain_stale: Boolean = Field(False, description="retrain runs made with another version of the code; old runs are kept")
+    retrain_stale: Boolean = Field(False, description="retrain runs made before a VERSION was raised; old runs are kept")
     resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 
     def resolved(self) -> dict[str, Any]:

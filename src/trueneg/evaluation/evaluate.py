@@ -15,6 +15,7 @@ from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
+from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows
 from trueneg.store.rows import save_rows
@@ -71,17 +72,21 @@ def encoded_runs(
         data: the fields of :class:`Data`.
 
     Raises:
-        UserError: if a run to encode was imported without weights.
+        UserError: if a run to encode was imported without weights, or trained before the VERSION of the subsets was raised.
     """
     torch.set_num_threads(threads)
     kept = RunStore(store)
-    listed = read_manifest(manifest, kept)[:count]
+    listed = read_manifest(manifest, kept, count)
     tasks = f"trueneg.evaluation.{versions.TASKS[training_kind(kept.record(listed[0]['id'])['settings'])]}"
     remaining = [run for run in listed if run["id"] not in without]
     for run in remaining:
         if run["model"] is None:
             found = f"{kept.folder(run['id'])}: this run was imported without the weights that this step needs"
             raise UserError(f"{found}. Remove its folder and {manifest} to train it again.")
+        recorded = kept.record(run["id"]).get("code", {"versions": {}})["versions"]
+        if change := versions.raised(recorded, {"subsets": VERSIONS["subsets"]}):
+            found = f"{kept.folder(run['id'])}: this run was trained with {change[0]}, so it may have seen today's test images"
+            raise UserError(f"{found}. Train it again: snakemake --config retrain_stale=true.")
     with leased_device(device) if remaining else contextlib.nullcontext(torch.device("cpu")) as leased:
         runs = importlib.import_module(tasks).encoded(remaining, kept, Data(**data), leased) if remaining else iter(())
         yield Block(manifest_names(manifest), listed, kept, tasks, runs)
@@ -148,10 +153,7 @@ def gather_training(
     """
     trained, made = [], []
     for run in block.listed:
-        folder = block.store.folder(run["id"])
-        path = folder / RunStore.CURVES
-        if problem := block.store.damaged(run["id"]):
-            raise UserError(f"{problem} {block.store.removal(run['id'])}")
+        path = block.store.folder(run["id"]) / RunStore.CURVES
         curve = records.read_rows(path, remedy="Remove its folder to train the run again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])

@@ -39,7 +39,10 @@ def damage(results: Path, path: Path) -> str:
         return ""
     if not path.is_file():
         return "is missing"
-    recorded, actual = _seal(results, path).read_text(errors="replace").strip(), file_checksum(path)
+    try:
+        recorded, actual = _seal(results, path).read_text(errors="replace").strip(), file_checksum(path)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
     return "" if actual == recorded else f"was damaged or edited (SHA-256 {actual[:12]}…, expected {recorded[:12]}…)"
 
 
@@ -61,9 +64,9 @@ def remedy(path: Path) -> str:
 
 def sealed_files(results: Path, place: str) -> Iterator[Path]:
     """Yield the sealed files whose path in the results folder starts with a place, such as ``sources/digits`` or a study."""
-    for found in sorted((results / FOLDER).glob(f"{place}*")) if place else ():
-        listed = found.rglob("*") if found.is_dir() else [found]
-        yield from (results / path.relative_to(results / FOLDER) for path in sorted(listed) if path.is_file())
+    for top in sorted((results / FOLDER).glob(f"{place}*")):
+        seals = sorted(top.rglob("*")) if top.is_dir() else [top]
+        yield from (results / path.relative_to(results / FOLDER) for path in seals if path.is_file())
 
 
 def _seal(results: Path, path: Path) -> Path:

@@ -57,7 +57,7 @@ def draw_study(folder: str | Path) -> None:
 def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
     """Write the files of a figure or table unless they exist and were made from the same inputs."""
     record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in catalogue.FILES[kind]]
-    if record.is_file() and all(file.is_file() for file in files) and json.loads(record.read_text()) == _record(made_of, files):
+    if all(file.is_file() for file in (record, *files)) and record.read_text() == _record(made_of, files):
         return
     record.unlink(missing_ok=True)
     made, caption = drawing.made(gathered), drawing.heading(gathered.study.title)
@@ -67,12 +67,12 @@ def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: 
     else:
         formats.save(made, path, caption)
     write_text(path.with_suffix(".txt"), f"{caption}\n")
-    write_text(record, json.dumps(_record(made_of, files), indent=1))
+    write_text(record, _record(made_of, files))
 
 
-def _record(made_of: Mapping[str, Any], files: Iterable[Path]) -> dict[str, Any]:
-    """Return what a drawing was made of, and the checksums of its files."""
-    return {**made_of, "drawn": [file_checksum(file) for file in files]}
+def _record(made_of: Mapping[str, Any], files: Iterable[Path]) -> str:
+    """Return what a drawing was made of and the checksums of its files, as JSON."""
+    return json.dumps({**made_of, "drawn": [file_checksum(file) for file in files]}, indent=1)
 
 
 def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:

@@ -127,10 +127,8 @@ class Gathered:
         found = self.comparison.get("protocol")
         if not found:
             return []
-        file, rest = (
-            f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}",
-            "Comparisons that it does not name are exploratory.",
-        )
+        file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}"
+        rest = "Comparisons that it does not name are exploratory."
         if found["date"] is None:
             return [f"{file}). Its commit is unknown, so it cannot be known whether it precedes these runs. {rest}"]
         when = "before the first of these runs finished" if found["beforehand"] else "after the first of these runs finished"

@@ -17,6 +17,7 @@ from trueneg.report.answers import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
+from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, select, selected
@@ -55,7 +56,7 @@ def summarise_study(
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
-        comparison = {"name": name, **selected_by, **_comparison(study, rows, selection)}
+        comparison = {"name": name, "version": VERSIONS["comparison"], **selected_by, **_comparison(study, rows, selection)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
     comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}

@@ -205,6 +205,7 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
 
 def write_evidence(evidence: Evidence, target: Path) -> None:
     """Write evidence to a new folder, then replace `target` with it; the same evidence gives the same bytes."""
+    target = target.resolve()
     made = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with writable(target):
@@ -228,9 +229,11 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
                 files={path.name: file_checksum(path) for path in sorted(made.iterdir())},
             )
             write_text(made / STUDY, json.dumps(description.model_dump(mode="json"), indent=1) + "\n")
+            earlier = target.with_name(f".{target.name}.{os.getpid()}.earlier")
             if target.exists():
-                shutil.rmtree(target)
+                target.rename(earlier)
             made.rename(target)
+            shutil.rmtree(earlier, ignore_errors=True)
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

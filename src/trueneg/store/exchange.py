@@ -32,6 +32,7 @@ from trueneg.store import user_files
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
 from trueneg.store.evidence import (
     AGAIN,
+    EPOCHS,
     STUDY,
     SUMS,
     Block,
@@ -105,7 +106,9 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     files = [path.stat().st_size for path in target.iterdir()]
     runs = {identifier for block in blocks for identifier in block.checksums}
     said = f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target} ({sum(files) / 1e6:.1f} MB)"
-    return f"{said}{_missing(evidence.missing)}."
+    thinned = [block.place for block in blocks if block.curves.groupby("run").size().max() > EPOCHS]
+    note = f"; training curves of {counted(len(thinned), 'block')} thinned to {EPOCHS} epochs" if thinned else ""
+    return f"{said}{note}{_missing(evidence.missing)}."
 
 
 def _outdated(job: Job, block: Block, store: RunStore) -> str:
@@ -116,6 +119,8 @@ def _outdated(job: Job, block: Block, store: RunStore) -> str:
     if not any(all(not different_settings(recorded[seed], settings[seed]) for seed in recorded) for settings in requested):
         return "trained with other settings"
     trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
+    for record in trained:
+        store.checksum(record["id"])  # raises an error if the model is damaged: its rows may be wrong, too
     retrained = any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
     return "trained again since its evaluation" if retrained else ""
 
@@ -210,7 +215,7 @@ def _write(files: Mapping[Path, bytes], modified: int, results: Path) -> None:
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
         os.utime(path, ns=(modified, modified))
-    seal(results, files)
+    seal(results, [path for path in files if not path.name.endswith(".files.json")])  # jobs that read the data rewrite these
 
 
 def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any]) -> dict[str, Any]:

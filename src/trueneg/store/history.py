@@ -72,9 +72,8 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
     metrics, stale = {}, set()
     for name in studies:
         folder = results / name / "artefacts"
-        require_intact(
-            results, [folder / file for file in ("comparison.json", "rows.parquet", "candidates.parquet", "runs.json")]
-        )
+        read = ("comparison.json", "rows.parquet", "candidates.parquet", "tuning.parquet", "runs.json")
+        require_intact(results, [folder / file for file in read])
         comparison = records.read_json(folder / "comparison.json", records.Comparison)
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))

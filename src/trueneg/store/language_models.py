@@ -5,7 +5,6 @@ from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
-from trueneg.io.seals import damage
 from trueneg.store import records, versions
 from trueneg.store.run_store import RunStore
 
@@ -39,13 +38,14 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     """
     listed = records.read_json(manifest, records.LanguageModelManifest, "Remove it to train the language model again.")
     for model in listed["models"]:
-        path = Path(model["folder"]) / RunStore.MODEL
         if model["checksum"] is None:
             continue
-        folder, remedy = path.parent, f"Remove {path.parent} and {manifest} to train the model again."
+        folder = Path(model["folder"])  # relative to the folder in which Snakemake runs
+        if not folder.is_dir():
+            folder = Path(manifest).parents[4] / "language_models" / folder.name
+        path, remedy = folder / RunStore.MODEL, f"Remove {folder} and {manifest} to train the model again."
         if not path.is_file() or file_checksum(path) != model["checksum"]:
             raise UserError(f"{path} is missing or is not the model that {manifest} lists. {remedy}")
-        for file in folder.iterdir():
-            if problem := damage(folder.parents[1], file):
-                raise UserError(f"{file} {problem}. {remedy}")
+        if problem := RunStore(folder.parent).damaged(folder.name):
+            raise UserError(f"{problem} {remedy}")
     return listed

@@ -81,7 +81,7 @@ def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
     """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is none."""
     if not path.is_file():
         return None
-    with reading(path, "JSON with a protocol", "Import the exported folder again."):
+    with reading(path, "JSON with a protocol", "Restore the file, or import the exported folder again."):
         content = json.loads(path.read_text(encoding="utf-8"))
         content = content if key is None else content[key]
         return None if content is None else (path, Protocol.model_validate(content))

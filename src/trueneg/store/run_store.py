@@ -99,6 +99,8 @@ class RunStore:
 
     def removal(self, identifier: str) -> str:
         """Return a sentence that says how to have a damaged run trained again."""
+        if self.state(identifier) == "imported":
+            return f"Remove the folder {self.folder(identifier)} and import the exported study again."
         listing = sorted(
             str(path)
             for path in self.path.parent.glob("*/manifests/*/*/*.json")
@@ -114,8 +116,8 @@ class RunStore:
             remove_seal(self.path.parent, path)
         record = {**record, "checksum": file_checksum(folder / self.MODEL)}
         write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
-        transient = {self.MODEL, self.CHECKPOINT, self.PREVIOUS, self.PROGRESS, self.LOCK}
-        seal(self.path.parent, [path for path in folder.iterdir() if path.name not in transient and path.name[0] != "."])
+        others = (path for path in folder.iterdir() if not path.name.startswith((".", "checkpoint", "evaluated-")))
+        seal(self.path.parent, [path for path in others if path.name not in (self.MODEL, self.PROGRESS, self.LOCK)])
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Read the records of all finished and imported runs, by id, and check all of their keys."""
@@ -193,20 +195,39 @@ _UNSAFE = (
 )
 
 
-def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
+def read_manifest(path: str | Path, store: RunStore, count: int | None = None) -> list[dict[str, Any]]:
     """Read the runs of a manifest, each with its seed, id and ``model``, and verify the checksums.
 
-    The model is a file, or None if the run was imported.
+    Args:
+        path: the manifest; a run's model is a file, or None if the run was imported.
+        store: the store of the runs.
+        count: number of runs to read; None: all runs.
 
     Raises:
         UserError: if a model is missing, is not the one that was trained, or does not match its checksum in the manifest.
     """
-    manifest = read_json(path, Manifest)
-    for run in manifest["runs"]:
-        folder, state = store.folder(run["id"]), store.state(run["id"])
-        run["model"] = None if state == "imported" else folder / RunStore.MODEL
-        if state not in RunStore.TRAINED:
-            raise UserError(f"{folder} has no finished run, but {path} lists it. {store.removal(run['id'])}")
-        if store.checksum(run["id"]) != run["checksum"]:
-            raise UserError(f"{run['model'] or folder} is not the model that {path} lists. {store.removal(run['id'])}")
-    return manifest["runs"]
+    runs = read_json(path, Manifest)["runs"][:count]
+    for run in runs:
+        if fault := fault_of_listed(run, path, store):
+            raise UserError(fault)
+        run["model"] = None if store.state(run["id"]) == "imported" else store.folder(run["id"]) / RunStore.MODEL
+    return runs
+
+
+def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStore) -> str:
+    """Say what is wrong with the files of a run in a manifest, and how to replace them; empty if they are intact."""
+    folder, removal = store.folder(run["id"]), store.removal
+    if store.state(run["id"]) not in RunStore.TRAINED:
+        return f"{folder} has no finished run, but {manifest} lists it. {removal(run['id'])}"
+    if problem := store.damaged(run["id"]):
+        return f"{problem} {removal(run['id'])}"
+    try:
+        checksum = store.checksum(run["id"])
+    except UserError as error:
+        return str(error)
+    if checksum == run["checksum"]:
+        return ""
+    # The run was trained again for another study if the model matches the run's own record, which earlier runs lack.
+    retrained = "checksum" in store.record(run["id"])
+    remedy = f"Remove {manifest}, so that Snakemake lists the run again." if retrained else removal(run["id"])
+    return f"{folder} does not contain the model that {manifest} lists. {remedy}"

@@ -60,14 +60,15 @@ def _tagged(prefix: str, model: type[Settings]) -> Versions:
 
 def training_versions(settings: RunSettings) -> Versions:
     """Return the current versions of everything that makes a run with these settings, from decoding to the objective."""
-    kind, dataset, objective = training_kind(settings), settings["dataset"], settings["objective"]
-    names = [f"training/{kind}", "subsets", f"objective/{kind}/{objective['name']}"]
-    names += [f"{section}/{kind}/{settings[section]['name']}" for section in ("encoder", "text_encoder") if section in settings]
-    names += [f"{key}/{kind}/{objective[key]['name']}" for key in NESTED if objective.get(key) is not None]
+    kind, objective, source = training_kind(settings), settings["objective"], settings["dataset"].get("source")
+    parts = {section: settings.get(section) for section in ("objective", "encoder", "text_encoder")}
+    parts |= {key: objective.get(key) for key in NESTED}
+    names = [f"{part}/{kind}/{value.get('name')}" for part, value in parts.items() if isinstance(value, Mapping)]
+    names += [f"training/{kind}", "subsets"]
     if kind == "images":
-        names.append(f"decoding/{dataset['source']}")
+        names.append(f"decoding/{source}")
     else:
-        names += [f"pairs/{dataset['source']}", f"reports/{dataset['source']}", "splitter"]
+        names += [f"pairs/{source}", f"reports/{source}", "splitter"]
         given = {value for value in objective.values() if isinstance(value, str)}
         if given.intersection(FROM_LIKELIHOODS):
             names += ["language_model", "likelihoods", "class_probability"]
