@@ -37,20 +37,20 @@ Record = Mapping[str, Any]
 
 def today() -> Versions:
     """Return the current version of everything that has one, by name, such as ``objective/images/dcl``."""
-    found = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
+    versions = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
     for prefix, sources in (("pairs", PAIRS), ("reports", TEXTS)):
-        found |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
+        versions |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
     for kind, study in STUDIES.items():
-        found |= {_task(kind, name): _task_version(kind, name) for name in _task_names(kind)}
+        versions |= {_task(kind, name): _task_version(kind, name) for name in _task_names(kind)}
         for section in ("encoder", "text_encoder", "objectives"):
             field = study.model_fields.get(section)
             for model in models_within(field.annotation) if field is not None else ():
                 prefix = f"{section.removesuffix('s')}/{kind}"
-                found |= _tagged(prefix, model)
+                versions |= _tagged(prefix, model)
                 for key in set(NESTED) & model.model_fields.keys():
                     for part in models_within(model.model_fields[key].annotation):
-                        found |= _tagged(f"{key}/{kind}", part)
-    return dict(sorted(found.items()))
+                        versions |= _tagged(f"{key}/{kind}", part)
+    return dict(sorted(versions.items()))
 
 
 def _tagged(prefix: str, model: type[Settings]) -> Versions:
@@ -69,8 +69,8 @@ def training_versions(settings: RunSettings) -> Versions:
         names.append(f"decoding/{source}")
     else:
         names += [f"pairs/{source}", f"reports/{source}", "splitter"]
-        given = {value for value in objective.values() if isinstance(value, str)}
-        if given.intersection(FROM_LIKELIHOODS):
+        words = {value for value in objective.values() if isinstance(value, str)}
+        if words.intersection(FROM_LIKELIHOODS):
             names += ["language_model", "likelihoods", "class_probability"]
         elif objective.get("by") == "text":  # compares the language model's embeddings of the sentences
             names.append("language_model")
@@ -224,6 +224,6 @@ def code_state(record: Record) -> str:
 def stale_note(records: Mapping[str, Record], folder: Path) -> str:
     """Return a line about the stale runs in a folder; empty if there are none."""
     stale = sum(bool(stale_training(record)) for record in records.values())
-    found = f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was raised after the training."
+    runs = f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was raised after the training."
     remedy = "`trueneg runs` marks stale runs; `--config retrain_stale=true` trains them again."
-    return f"{found} {remedy}\n" if stale else ""
+    return f"{runs} {remedy}\n" if stale else ""
