@@ -51,10 +51,8 @@ def verify(studies: Mapping[str, Study], results: Path) -> tuple[int, str]:
             faults.append(str(error))
     faults += filter(None, runs.values())
     faults += [fault for name in studies for fault in _faults_of_models(results / name)]
-    written = (
-        path for name in studies for folder in ("rows", "artefacts", *CONSEQUENCES) for path in _files(results / name / folder)
-    )
-    unsealed = sum(not is_sealed(results, path) for path in dict.fromkeys(written))
+    written = (path for name in studies for folder in CONSEQUENCES for path in _files(results / name / folder))
+    unsealed = sum(not is_sealed(results, path) for path in written)
     lines = [f"{counted(len(files), 'file')} and {counted(len(runs), 'run')} verified: {len(faults)} damaged or missing", *faults]
     if unsealed:
         lines.append(f"{counted(unsealed, 'file')} without a recorded checksum, which cannot be verified")
