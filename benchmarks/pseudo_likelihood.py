@@ -23,7 +23,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from transformers import logging as transformers_logging
 
-from trueneg.text import open_i, pseudo_log_likelihood, split_sentences
+from trueneg.data.reports import open_i
+from trueneg.text import pseudo_log_likelihood, split_sentences
 from trueneg.text.scorers import PlainBert
 from trueneg.text.tokenizing import train_tokenizer
 

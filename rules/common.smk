@@ -9,11 +9,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from trueneg.compute.corpora import Corpora
-from trueneg.compute.folder_lock import describe_lock, record_owner
-from trueneg.compute.jobs import SNAKEMAKE, failed_jobs
-from trueneg.compute.readings import Readings
-from trueneg.compute.trainings import Trainings
+from trueneg.planning.corpora import Corpora
+from trueneg.planning.folder_lock import describe_lock, record_owner
+from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
+from trueneg.planning.readings import Readings
+from trueneg.planning.trainings import Trainings
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError

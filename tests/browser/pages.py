@@ -13,9 +13,9 @@ from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
+from trueneg.io import privacy
 from trueneg.report.build import write_page
 from trueneg.store import versions
-from trueneg.text import privacy
 
 OBJECTIVES = ("CL", "DCL-LM", "Oracle")
 STALE = 0  # a version before the current one

@@ -14,6 +14,7 @@ from scipy import stats
 
 from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, add_theory
 from tests.report import synthetic
+from trueneg.io import privacy
 from trueneg.report.drawing import save
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.findings import sentence
@@ -23,7 +24,6 @@ from trueneg.report.page import StudyPage, render_page, study_page
 from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables.comparisons import layout_table
 from trueneg.stats.measurement import Measurement
-from trueneg.text import privacy
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 VIEWS = ("page:overview", "phantom", "theory", "page:runs", "page:compare")

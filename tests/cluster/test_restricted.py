@@ -5,10 +5,10 @@ import pytest
 
 from tests.cluster.slurm import finish
 from tests.cluster.studies import PATIENCE
+from tests.io.test_privacy import SECRET, write_reports
 from tests.projects import Project, new_project
 from tests.studies import tiny_words
-from tests.text.test_privacy import SECRET, write_reports
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from tests.data.pictures import write_picture
-from trueneg.text.open_i import ARCHIVE
+from trueneg.data.reports.open_i import ARCHIVE
 
 OBSERVATIONS = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum", "Fracture", "Lung Lesion"),

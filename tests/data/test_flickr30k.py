@@ -14,7 +14,7 @@ from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, official_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 SPLIT_OF = {name: {"val": "validation", "": "unassigned"}.get(split, split) for name, split in flickr30k_splits().items()}
 KARPATHY, TOKENS, KAGGLE = "dataset_flickr30k.json", "results_20130124.token", "results.csv"

@@ -17,7 +17,7 @@ from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, official_subset, read_pair_subsets
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 SPLIT_OF = {f"{100 + number}_a.jpg": split for number, split in enumerate(["train"] * 5 + ["validation"] * 2 + ["test"] * 2)}
 NAMES = [*SPLIT_OF, "200_b.jpg"]  # the last is in no split

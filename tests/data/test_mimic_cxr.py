@@ -34,10 +34,10 @@ from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
+from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.grounding import boxed_phrases
-from trueneg.text import privacy
-from trueneg.text.reports import prepare_reports
+from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 

@@ -20,11 +20,12 @@ from trueneg.data.pairs.open_i import (
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
+from trueneg.data.reports import open_i
+from trueneg.data.reports.open_i_classes import open_i_classes
+from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
-from trueneg.text import open_i, privacy
+from trueneg.io import privacy
 from trueneg.text.eta import write_class_probabilities
-from trueneg.text.open_i_classes import open_i_classes
-from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
 
 # Number: findings, impression, codes, images. CXR1's images have its number in their ids twice, as the first report's have.

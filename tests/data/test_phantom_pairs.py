@@ -14,7 +14,7 @@ from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 SETTINGS = {"source": "phantom", "images": None, "resolution": 32, "contrast": 3.0}
 

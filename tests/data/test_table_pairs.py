@@ -15,7 +15,7 @@ from trueneg.data.pairs.image_table import check_rows, check_table, read_image_t
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 SETTINGS = {
     "source": "image_table",

@@ -14,10 +14,10 @@ import torch
 
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage, split_pairs
+from trueneg.data.reports import open_i
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.precision import label_precisions, single_label_gallery
 from trueneg.losses import CrossModalLoss, Debiased, Uncorrected
-from trueneg.text import open_i
 
 NEGATIVES = 63  # of a batch of 64
 

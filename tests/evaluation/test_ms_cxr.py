@@ -12,8 +12,8 @@ from tests.textures import measured_rows, settings_of
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import official_subset
 from trueneg.data.pairs.registry import prepare_pairs
-from trueneg.text import privacy
-from trueneg.text.reports import prepare_reports
+from trueneg.data.reports.prepare import prepare_reports
+from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks

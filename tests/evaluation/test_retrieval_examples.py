@@ -21,9 +21,9 @@ from trueneg.evaluation.retrieval_examples import (
     write_examples,
 )
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
+from trueneg.io import privacy
 from trueneg.io.files import file_checksum
 from trueneg.store.run_store import RunStore
-from trueneg.text import privacy
 from trueneg.training.image_text import ImageText
 
 SOURCE = texture_source(patients=40)

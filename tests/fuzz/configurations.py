@@ -13,12 +13,12 @@ import yaml
 
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.cli.main import main
-from trueneg.compute.trainings import Trainings
 from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, source_key
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
+from trueneg.planning.trainings import Trainings
 from trueneg.report import catalogue
 from trueneg.store.identity import run_id
 

@@ -29,7 +29,6 @@ from tests.fuzz.configurations import CONTROL, REPLACEMENTS, changed, leaves
 from tests.textures import texture_source
 from tests.training.interrupted import new_job
 from trueneg.cli.main import main
-from trueneg.compute.checkpoint import Checkpoint
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source, write_source
@@ -40,14 +39,15 @@ from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
 from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import read_pair_subsets, split_pairs, write_pair_subsets
+from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import manifest_names
+from trueneg.io.privacy import read_table, write_table
 from trueneg.models.spatial_encoders import _state_dict
+from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.language_models import read_language_models
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.text.chunks import append_chunk, read_chunks
-from trueneg.text.privacy import read_table, write_table
-from trueneg.text.reports import prepare_reports
 from trueneg.training.engine import train_runs
 
 

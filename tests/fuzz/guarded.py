@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trueneg.compute.jobs import OUT_OF_MEMORY
 from trueneg.errors import UserError, is_out_of_memory
 from trueneg.legible import LegibleFormatter
+from trueneg.runtime.jobs import OUT_OF_MEMORY
 
 # For a size that the CPU's memory cannot hold torch has no error of its own: a job shows its traceback.
 TOO_LARGE = (

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.damaged import bombs, damaged, hostile_members, kinds, targets, unpacked
 from tests.fuzz.guarded import REFUSED, WRONG, Outcome, attempted, counted
-from trueneg.text.reports import prepare_reports
+from trueneg.data.reports.prepare import prepare_reports
 
 
 @pytest.fixture(scope="module")

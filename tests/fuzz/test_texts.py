@@ -141,7 +141,7 @@ def test_the_page_has_no_other_elements_than_with_harmless_words(text, tmp_path)
 JOB = """
 import logging, sys
 from trueneg.errors import UserError
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 
 path, ending = sys.argv[1:]
 text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")

@@ -9,13 +9,13 @@ from tests.fuzz.configurations import REPLACEMENTS, changed, leaves
 from tests.fuzz.guarded import WRONG, attempted, counted
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import texture_source
-from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, objectives
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
+from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 

@@ -22,8 +22,8 @@ from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs
 from trueneg.data.pairs.registry import TABLES, prepare_pairs, write_captions
 from trueneg.data.phantom.corpus import prepare_phantom
-from trueneg.text import privacy
-from trueneg.text.reports import prepare_reports
+from trueneg.data.reports.prepare import prepare_reports
+from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 
 Settings = dict[str, Any]

@@ -15,7 +15,8 @@ from tests.golden.numerics import change, copied, double_precision, float32_is_f
 from tests.text import models
 from tests.text.corpus import MODEL
 from tests.text.test_sentences import HARD
-from trueneg.text import privacy, pseudo_log_likelihood, split_sentences
+from trueneg.io import privacy
+from trueneg.text import pseudo_log_likelihood, split_sentences
 from trueneg.text.eta import write_class_probabilities
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm

@@ -11,10 +11,10 @@ import synthetic
 from tests.report.test_summary import OUTPUTS
 from tests.studies import tuned_study
 
-from trueneg.compute.trainings import Trainings
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
+from trueneg.planning.trainings import Trainings
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered

@@ -8,7 +8,7 @@ import torch
 
 from tests.pretended_gpu import GPU, pretended_gpu
 from tests.text import models
-from trueneg.compute import precision
+from trueneg.runtime import precision
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, WITHIN_WORD, Pieces, batches
 from trueneg.text.pseudo_likelihood import pseudo_log_likelihood
 from trueneg.text.scorers import AnyModel, PlainBert

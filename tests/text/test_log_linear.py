@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests.text import corpus
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 from trueneg.text.assumption import ALL, FINDINGS, SIMPLE, check_assumption, cross_fitted, frequency, unigram, words_of
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman

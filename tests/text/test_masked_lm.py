@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 
 from tests.text import corpus, models
 from trueneg.errors import UserError
+from trueneg.io import privacy
 from trueneg.store.language_models import read_language_models
-from trueneg.text import privacy, pseudo_log_likelihood
+from trueneg.text import pseudo_log_likelihood
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.language_models import train_language_models
 from trueneg.text.loading import load_language_model

@@ -6,8 +6,9 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.text import models
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.data.reports import open_i
 from trueneg.errors import UserError
-from trueneg.text import open_i, pseudo_log_likelihood, split_sentences
+from trueneg.text import pseudo_log_likelihood, split_sentences
 
 minicons = pytest.importorskip("minicons.scorer", reason="minicons is not installed (an environment of its own has it)")
 

@@ -15,8 +15,9 @@ import pytest
 
 from tests.text import corpus
 from trueneg.errors import UserError
+from trueneg.io import privacy
 from trueneg.store.language_models import read_language_models
-from trueneg.text import privacy, pseudo_log_likelihood
+from trueneg.text import pseudo_log_likelihood
 from trueneg.text.chunks import append_chunk, read_chunks, text_key
 from trueneg.text.eta import write_class_probabilities
 from trueneg.text.loading import load_language_model

@@ -5,8 +5,9 @@ import logging
 import pandas as pd
 import pytest
 
-from trueneg.text import privacy, split_sentences
-from trueneg.text.reports import prepare_reports
+from trueneg.data.reports.prepare import prepare_reports
+from trueneg.io import privacy
+from trueneg.text import split_sentences
 from trueneg.text.sentences import split_reports
 
 HARD = [

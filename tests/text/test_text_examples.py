@@ -12,8 +12,9 @@ MODULES = (
     "trueneg.text.assumption",
     "trueneg.text.chunks",
     "trueneg.text.log_linear",
-    "trueneg.text.open_i_classes",
-    "trueneg.text.sections",
+    "trueneg.data.reports.open_i_classes",
+    "trueneg.data.reports.sections",
+    "trueneg.text.cleaning",
     "trueneg.text.sentences",
 )
 

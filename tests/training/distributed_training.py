@@ -15,10 +15,10 @@ from tests.textures import LSE_NL, texture_source
 from tests.textures import settings_of as paired_settings
 from tests.training.test_resume import scheduled_settings
 from tests.training.test_simclr import settings_of
-from trueneg.compute.distributed import ALONE, Processes
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.runtime.distributed import ALONE, Processes
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 

@@ -9,10 +9,10 @@ from tests.objectives import examples, train_one_update
 from tests.studies import first_run, tiny_study
 from tests.text.models import saved
 from tests.textures import LSE_NL, settings_of, texture_source
-from trueneg.compute import precision
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.runtime import precision
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR

@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 
 from tests.training.distributed_training import trained
 from tests.training.interrupted import CONTEXT, new_job
-from trueneg.compute import distributed
 from trueneg.errors import UserError
+from trueneg.runtime import distributed
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 

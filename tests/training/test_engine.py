@@ -219,7 +219,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
 
 ORPHAN = """
 import os, sys, time
-from trueneg.compute import jobs
+from trueneg.runtime import jobs
 if sys.argv[2] == "old Linux":
     def refuse(process): raise OSError(38, "Function not implemented")
     jobs.os.pidfd_open = refuse

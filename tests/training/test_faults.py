@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.training.interrupted import new_job
-from trueneg.compute.memory import catch_out_of_memory
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
+from trueneg.runtime.memory import catch_out_of_memory
 from trueneg.store.run_store import RunStore
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.training.engine import train_runs

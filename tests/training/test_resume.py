@@ -9,9 +9,9 @@ import torch
 from tests.studies import first_run, tiny_study
 from tests.training.interrupted import EVERY_UPDATE, new_job
 from tests.training.test_simclr import settings_of, started
-from trueneg.compute import parts
-from trueneg.compute.checkpoint import Checkpoint
 from trueneg.data.images.loading import load_source
+from trueneg.runtime import parts
+from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.run_store import RunStore
 
 WHOLE = 11  # updates in an epoch of the digits
@@ -173,7 +173,7 @@ def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_
 
 def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(source, tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("trueneg.compute.checkpoint.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("trueneg.runtime.checkpoint.time.monotonic", lambda: now[0])
     training = started(source)
     training.train_epoch()
     checkpoint = Checkpoint(tmp_path, "digest", minutes=5, about={})
@@ -195,7 +195,7 @@ def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(
 def test_the_seconds_of_killed_failed_and_outdated_attempts_count(tmp_path, monkeypatch):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CHECKPOINT, "written")
-    monkeypatch.setattr("trueneg.compute.checkpoint.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("trueneg.runtime.checkpoint.time.monotonic", lambda: now[0])
     now = [0.0]
 
     def fail():

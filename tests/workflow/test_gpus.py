@@ -107,7 +107,7 @@ def test_jobs_of_rules_without_gpus_cannot_lease_one(jobs):
         tree = ast.parse((ROOT / "workflow/scripts" / script).read_text())
         imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         reached = set().union(imported, *(imports.find_upstream_modules(name) for name in imported if name in imports.modules))
-        assert ("trueneg.compute.devices" in reached) == asks, script
+        assert ("trueneg.runtime.devices" in reached) == asks, script
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ import pytest
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
 from tests.training.interrupted import EVERY_UPDATE, Job
-from trueneg.compute.folder_lock import OWNER
+from trueneg.planning.folder_lock import OWNER
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 

@@ -12,7 +12,7 @@ from tests.projects import ROOT, new_project
 from trueneg.cli.main import main
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 pytestmark = pytest.mark.long  # the readers of these layouts have quick tests of their own
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.projects import new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.compute.trainings import Trainings
 from trueneg.config import order, runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
+from trueneg.planning.trainings import Trainings
 from trueneg.specs.resources import RESOURCES
 from trueneg.store.identity import run_id
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.text.assumption import check_assumption
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

@@ -1,7 +1,7 @@
 """Gather the rows of a study; compute the selection, the headroom and the primary contrast."""
 
-from trueneg.compute.jobs import job
 from trueneg.report.summary import summarise_study
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     given = snakemake.params

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from trueneg.compute.jobs import job
 from trueneg.report.build import draw_study
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     draw_study(Path(snakemake.output[0]).parents[1])  # results/<study>

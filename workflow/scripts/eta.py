@@ -1,6 +1,6 @@
 """Compute class probabilities from likelihoods."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.text.eta import write_class_probabilities
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

@@ -1,6 +1,6 @@
 """Evaluate the encoders of a block of runs, or measure how well they rank the negatives that human raters judged to be false."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "human_ratings":

@@ -1,6 +1,6 @@
 """With the networks of the first seed, retrieve examples, embed test images with t-SNE, or compute similarities and heatmaps."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "embedding":

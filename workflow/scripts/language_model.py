@@ -1,6 +1,6 @@
 """Train the language models of a corpus."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.text.language_models import train_language_models
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

@@ -1,7 +1,7 @@
 """Assign classes to the sentences of Open-I."""
 
-from trueneg.compute.jobs import job
-from trueneg.text.open_i_classes import open_i_classes
+from trueneg.data.reports.open_i_classes import open_i_classes
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     open_i_classes(

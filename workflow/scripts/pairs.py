@@ -1,7 +1,7 @@
 """Join the images of a source with their sentences."""
 
-from trueneg.compute.jobs import job
 from trueneg.data.pairs.registry import prepare_pairs
+from trueneg.runtime.jobs import job
 from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):

@@ -1,7 +1,7 @@
 """Measure how well one expert, TF-IDF and the language model rank false negatives, and how η correlates with their share."""
 
-from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_references
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     rate_references(

@@ -1,7 +1,7 @@
 """Summarise how well each of a study's objectives ranks false negatives, over all seeds."""
 
-from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_summary import gather_ratings
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     gather_ratings(

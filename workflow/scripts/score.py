@@ -1,6 +1,6 @@
 """Score the sentences of a corpus, or write the scores of one shard of them to the cache."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.text.scoring import score_sentences
 
 shard = snakemake.wildcards.get("shard")

@@ -1,7 +1,7 @@
 """Select one configuration of each tuned objective on its pilot seeds."""
 
-from trueneg.compute.jobs import job
 from trueneg.report.tuning import select_winners
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     select_winners(

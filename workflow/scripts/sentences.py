@@ -1,6 +1,6 @@
 """Split reports into sentences, or write the sentences of captions."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 
 given = {**snakemake.output, "cache": snakemake.params.cache, "processes": snakemake.threads}
 with job(snakemake.log[0], snakemake.input, snakemake.output):

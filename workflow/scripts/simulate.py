@@ -1,6 +1,6 @@
 """Run one experiment of a theory study."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.theory.experiments import write_experiment
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

@@ -1,7 +1,7 @@
 """Decode and check the images of a source once."""
 
-from trueneg.compute.jobs import job
 from trueneg.data.images.loading import prepare_source
+from trueneg.runtime.jobs import job
 from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):

@@ -1,7 +1,7 @@
 """Draw the splits and subsets for every seed of a block."""
 
-from trueneg.compute.jobs import job
 from trueneg.data.draw import draw_subsets
+from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     draw_subsets(

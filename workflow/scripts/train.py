@@ -1,6 +1,6 @@
 """Train one objective on one block of seeds; finished runs are reused, interrupted ones resume."""
 
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 from trueneg.training.engine import train_runs
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

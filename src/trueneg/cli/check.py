@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
@@ -22,6 +21,7 @@ from trueneg.data.pairs.registry import source_module
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.published import published_numbers
+from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
@@ -350,7 +350,7 @@ def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
     """Measure seconds per update over a few updates, after one warm-up update."""
     import torch
 
-    from trueneg.compute.devices import choose_device
+    from trueneg.runtime.devices import choose_device
     from trueneg.training.simclr import SimCLR
 
     training = run.settings["training"]

@@ -13,8 +13,8 @@ from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
 from trueneg.errors import UserError
+from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
-from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
+from trueneg.runtime.devices import leased_device
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows

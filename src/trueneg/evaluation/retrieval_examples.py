@@ -12,8 +12,8 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.retrieval import ranks
 from trueneg.evaluation.said import OWN, RELATIONS, TRUE, Said, said_of
+from trueneg.io import privacy
 from trueneg.randomness import seed_for
-from trueneg.text import privacy
 
 COLUMNS = ["direction", "query", "text", "image", "rank", "score", "relation", "found", "thumbnail"]
 TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"

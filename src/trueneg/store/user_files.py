@@ -35,8 +35,8 @@ LISTING_MODULES = {
     **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
     **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
     **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
-    ("reports", "open_i"): "trueneg.text.open_i",
-    ("reports", "table"): "trueneg.text.reports",
+    ("reports", "open_i"): "trueneg.data.reports.open_i",
+    ("reports", "table"): "trueneg.data.reports.table",
     ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
 }
 # Images with a larger total size are compared by size and modification time only, because hashing would read all of them.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
 

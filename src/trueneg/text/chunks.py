@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trueneg.class_probability import from_log_likelihood
+from trueneg.io import privacy
 from trueneg.randomness import seed_for
-from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
-from trueneg.compute.checkpoint import Checkpoint
-from trueneg.compute.devices import device_name, leased_device
-from trueneg.compute.memory import catch_out_of_memory
+from trueneg.io import privacy
 from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
+from trueneg.runtime.checkpoint import Checkpoint
+from trueneg.runtime.devices import device_name, leased_device
+from trueneg.runtime.memory import catch_out_of_memory
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import identity, provenance, versions
 from trueneg.store.language_models import read_language_models
 from trueneg.store.records import LanguageModelRecord
 from trueneg.store.run_store import RunStore
-from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm

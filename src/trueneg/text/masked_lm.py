@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.runtime.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.text.loading import longest_input
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at

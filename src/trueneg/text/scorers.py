@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.compute.precision import autocast, forward_dtype
+from trueneg.runtime.precision import autocast, forward_dtype
 from trueneg.text.masked_copies import Batch
 
 CACHE_TOKENS = 1024  # tokens processed at a time on a CPU, so that a layer's activations fit in the cache

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.compute.devices import leased_device
+from trueneg.io import privacy
 from trueneg.io.shared_cache import cache_folder
+from trueneg.runtime.devices import leased_device
 from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
-from trueneg.text import privacy
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.loading import load_language_model, weights_checksum

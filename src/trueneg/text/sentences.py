@@ -11,21 +11,21 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from trueneg.compute.processes import map_in_processes
+from trueneg.io import privacy
 from trueneg.io.shared_cache import cache_folder
+from trueneg.runtime.processes import map_in_processes
 from trueneg.specs.stages import VERSIONS
-from trueneg.text import privacy
 from trueneg.text.chunks import cached
-from trueneg.text.reports import USED
-from trueneg.text.sections import MARK, clean, has_words
+from trueneg.text.cleaning import MARK, clean, has_words
 
 log = logging.getLogger(__name__)
 
 TEXTS_PER_TASK = 50
+USED = "used"  # state of a report whose text can be split
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a text into sentences after cleaning it with :func:`trueneg.text.sections.clean`.
+    """Split a text into sentences after cleaning it with :func:`trueneg.text.cleaning.clean`.
 
     Args:
         text: findings, an impression, or both; empty lines separate paragraphs.
@@ -54,7 +54,7 @@ def split_reports(
     """Split every usable report into sentences; texts that were split earlier are read from the cache.
 
     Args:
-        reports: table written by :func:`trueneg.text.reports.prepare_reports`.
+        reports: table written by :func:`trueneg.data.reports.prepare.prepare_reports`.
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             contains a de-identification mark).
         unique: parquet file to write: ``sentence``, ``count``, most frequent first.

@@ -15,13 +15,13 @@ import torch
 from safetensors.torch import save
 from tqdm import tqdm
 
-from trueneg.compute.checkpoint import Checkpoint
-from trueneg.compute.devices import device_name, leased_device
-from trueneg.compute.distributed import ALONE, Processes, run_distributed
-from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.runs import Run, training_devices, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
+from trueneg.runtime.checkpoint import Checkpoint
+from trueneg.runtime.devices import device_name, leased_device
+from trueneg.runtime.distributed import ALONE, Processes, run_distributed
+from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance, versions
 from trueneg.store.identity import refuse_other_settings, run_id

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.compute.precision import autocast
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
+from trueneg.runtime.precision import autocast
 from trueneg.training.guides import UNRATED, Rated, WordOverlap, moving_average, rate_labels, rate_pairs, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
-from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
 from trueneg.randomness import generator_of, seed_for
+from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
+from trueneg.runtime.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.training.schedules import learning_rate_factor
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
-from trueneg.compute.precision import autocast
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
@@ -18,6 +17,7 @@ from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
+from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
 from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_labels, rate_views, read_features
 from trueneg.training.image_loading import statistics_of

@@ -30,9 +30,9 @@ from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
 from trueneg.data.pairs.pair_source import sentences_of
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
+from trueneg.io import privacy
 from trueneg.io.files import UserFiles
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 

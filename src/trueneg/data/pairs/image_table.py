@@ -21,7 +21,7 @@ from trueneg.data.pairs.pair_images import PairImages, usable
 from trueneg.data.tables import read_columns, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
-from trueneg.text.sections import has_words
+from trueneg.text.cleaning import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's l
 
 In release 2.1.0 the tables keep 2.0.0 in their names. Tables may also be decompressed. The image folders (p10, …) may be in the
 same folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
-MIMIC-CXR (``mimic-cxr-reports.zip``), which :func:`trueneg.text.reports.read_mimic_cxr` reads and which defines the names of
-reports (``s50414267``) and patients (``p10000032``) used here.
+MIMIC-CXR (``mimic-cxr-reports.zip``), which :mod:`trueneg.data.reports.mimic_cxr` reads and which defines the names of reports
+(``s50414267``) and patients (``p10000032``) used here.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Open-I: frontal chest radiographs of the Indiana University collection with their reports.
 
-The reports come with the torchxrayvision wheel (:mod:`trueneg.text.open_i`). The user provides the images as a folder in one of
-two layouts. Its table assigns each image to a report and marks the frontal images, which the reports do not identify:
+The reports come with the torchxrayvision wheel (:mod:`trueneg.data.reports.open_i`). The user provides the images as a folder
+in one of two layouts. Its table assigns each image to a report and marks the frontal images, which the reports do not identify:
 
 =========================  =========================================  ====================================================
 table                      columns                                    images
@@ -27,11 +27,11 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, usable
+from trueneg.data.reports import open_i
+from trueneg.data.reports.open_i import find_archive, image_codes, read_archive
+from trueneg.data.reports.open_i_classes import NORMAL, coded_headings
 from trueneg.data.tables import Values, read_columns, wrong_values
 from trueneg.io.files import UserFiles, files_in
-from trueneg.text import open_i
-from trueneg.text.open_i import find_archive, image_codes, read_archive
-from trueneg.text.open_i_classes import NORMAL, coded_headings
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
 
     Args:
         path: folder in one of the layouts described in this module.
-        archive: archive of the reports, as in :func:`trueneg.text.open_i.find_archive`.
+        archive: archive of the reports, as in :func:`trueneg.data.reports.open_i.find_archive`.
 
     Returns:
         Table with ``report`` and ``path``, sorted by report, then by file name.
@@ -139,7 +139,7 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
 
     Args:
         reports: str (n,): report of each image.
-        codes: table with ``report`` and ``code``, from :func:`trueneg.text.open_i.image_codes`.
+        codes: table with ``report`` and ``code``, from :func:`trueneg.data.reports.open_i.image_codes`.
 
     Returns:
         float32, shape (n, 5): 1 if the report has a code with one of the label's headings, 0 if it has only other codes, NaN if
@@ -164,7 +164,7 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     An image is a FALSE NEGATIVE for a sentence of the class ``Pleural Effusion`` if the experts gave the image's report a code
     with that heading, and for a sentence of the class ``normal`` (any sentence of a report whose only code is ``normal``) if the
     image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
-    :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
+    :func:`trueneg.data.reports.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
     severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
     true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
     nothing.

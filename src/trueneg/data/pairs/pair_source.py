@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.text import privacy
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
 # The column of each class probability η that a config can select; a source contains those that are known.

@@ -11,7 +11,7 @@ from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.classes import POSITIVE
 from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
-from trueneg.text import privacy
+from trueneg.io import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:

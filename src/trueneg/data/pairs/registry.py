@@ -30,10 +30,10 @@ from trueneg.data.image_cache import TREATMENTS, cache_images
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
+from trueneg.io import privacy
 from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.language_models import read_language_models
-from trueneg.text import privacy
 from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)

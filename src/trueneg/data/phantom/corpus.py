@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.data.phantom.reports import phantom_reports
-from trueneg.text import privacy
-from trueneg.text.reports import COLUMNS, USED
+from trueneg.data.reports.prepare import COLUMNS, USED
+from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 
 
 def prepare_phantom(settings: Mapping[str, Any], seed: int, tables: Mapping[str, str | Path]) -> None:
-    """Draw the phantom's reports and write them in the format of :func:`trueneg.text.reports.prepare_reports`.
+    """Draw the phantom's reports and write them in the format of :func:`trueneg.data.reports.prepare.prepare_reports`.
 
     Args:
         settings: ``reports`` (number of reports), ``exponent``, ``correlation``; see

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from trueneg.compute.processes import map_in_processes
 from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import CLASSES, PhantomClass
 from trueneg.data.phantom.findings import EFFECTS, Effect
 from trueneg.randomness import seed_for
+from trueneg.runtime.processes import map_in_processes
 
 CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels predicted in the papers
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from trueneg.compute.precision import autocast
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops
@@ -18,6 +17,7 @@ from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_class
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import generator_of, seed_for
+from trueneg.runtime.precision import autocast
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead

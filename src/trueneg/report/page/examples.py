@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from trueneg.io import privacy
 from trueneg.report.drawing import heat_colours
-from trueneg.text import privacy
 
 NO_EXAMPLES: dict[str, Any] = {"restricted": False, "thumbnails": [], "queries": [], "phrases": []}
 

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from tests.text import corpus
+from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io import privacy
 from trueneg.text.assumption import check_assumption
 from trueneg.text.eta import write_class_probabilities
 from trueneg.text.language_models import train_language_models
-from trueneg.text.reports import prepare_reports
 from trueneg.text.scoring import score_sentences
 from trueneg.text.sentences import split_reports
 

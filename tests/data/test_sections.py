@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.text.sections import clean, parse_sections
+from trueneg.data.reports.sections import parse_sections
+from trueneg.text.cleaning import clean
 
 HOSPITAL = """                                 FINAL REPORT
  EXAMINATION:  CHEST (PA AND LAT)

@@ -6,9 +6,10 @@ import tarfile
 import pandas as pd
 import pytest
 
+from trueneg.data.reports import open_i
+from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
-from trueneg.text import open_i, privacy
-from trueneg.text.reports import prepare_reports
+from trueneg.io import privacy
 from trueneg.text.sentences import split_sentences
 
 XML = """<?xml version="1.0" encoding="utf-8"?>

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trueneg.compute.folder_lock import LOCKS, OWNER, describe_lock, record_owner
+from trueneg.planning.folder_lock import LOCKS, OWNER, describe_lock, record_owner
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_a_living_owner_is_named_and_its_lock_is_to_stay():
 
 
 def test_a_dead_owner_is_named_and_its_lock_may_be_removed(locked):
-    code = "from trueneg.compute.folder_lock import record_owner; record_owner()"
+    code = "from trueneg.planning.folder_lock import record_owner; record_owner()"
     ended = subprocess.Popen([sys.executable, "-c", code])
     ended.wait()
     assert f"process {ended.pid} on {socket.gethostname()} was killed" in describe_lock()

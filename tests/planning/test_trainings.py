@@ -6,10 +6,10 @@ import os
 from types import SimpleNamespace
 
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.compute.corpora import MODELS, Corpora
-from trueneg.compute.readings import Readings
-from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
+from trueneg.planning.corpora import MODELS, Corpora
+from trueneg.planning.readings import Readings
+from trueneg.planning.trainings import Trainings
 
 
 class Wildcards(SimpleNamespace):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from trueneg.text import privacy
-from trueneg.text.open_i import image_codes
+from trueneg.data.reports.open_i import image_codes
+from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
 
     Args:
         sentences: table with ``report``, ``index``, ``sentence``.
-        codes: table with ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
+        codes: table with ``report``, ``code``, from :func:`trueneg.data.reports.open_i.image_codes`.
 
     Returns:
         A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a table with the ``class`` and
@@ -89,7 +89,7 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
 
     Args:
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
-        archive: as for :func:`trueneg.text.open_i.find_archive`.
+        archive: as for :func:`trueneg.data.reports.open_i.find_archive`.
         assigned: parquet file to write: ``report``, ``index``, ``class``.
         classes: parquet file to write: ``class``, ``probability``.
     """

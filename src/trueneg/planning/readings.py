@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trueneg.compute.corpora import Corpora
-from trueneg.compute.trainings import Trainings
 from trueneg.config.runs import pairs_key
+from trueneg.planning.corpora import Corpora
+from trueneg.planning.trainings import Trainings
 from trueneg.specs.pairs import PAIRS
 from trueneg.store import user_files
 from trueneg.store.user_files import Reading

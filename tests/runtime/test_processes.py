@@ -8,7 +8,7 @@ import time
 
 SCRIPT = """
 import math
-from trueneg.compute.processes import map_in_processes
+from trueneg.runtime.processes import map_in_processes
 
 if __name__ != "__main__":
     raise RuntimeError("the script was run again")
@@ -27,7 +27,7 @@ def test_the_processes_do_not_run_the_script_that_asks_for_them(tmp_path):
 LONG_JOB = """
 import time
 from functools import partial
-from trueneg.compute.processes import map_in_processes
+from trueneg.runtime.processes import map_in_processes
 
 process_ids = map_in_processes(partial(eval, "__import__('os').getpid()"), [{}] * 50, processes=2, chunksize=1)
 print(*{next(process_ids) for _ in range(49)}, flush=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from trueneg.text.open_i_classes import NORMAL, WORDS, assign_classes, class_of
+from trueneg.data.reports.open_i_classes import NORMAL, WORDS, assign_classes, class_of
 
 VERDICTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "open_i_sentence_classes.csv"
 CODED = frozenset({"Pleural Effusion", "Cardiomegaly", "Pulmonary Atelectasis", "Calcinosis", "Surgical Instruments"})

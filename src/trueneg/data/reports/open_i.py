@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.data.reports import Reports
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
@@ -43,6 +44,12 @@ def find_archive(path: str | Path | None = None) -> Path:
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the archive if ``path`` is set; no files if the installed package's archive is used."""
     return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
+
+
+def read_reports(settings: Mapping[str, Any]) -> Reports:
+    """Read the reports inside torchxrayvision's wheel; findings and impression are fields of their XML."""
+    for name, report in read_archive(find_archive(settings["path"])):
+        yield name, name, "invalid XML" if report is None else section_text(report)
 
 
 def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None]]:

@@ -7,11 +7,11 @@ import textwrap
 
 import pytest
 
-from trueneg.compute.jobs import failed_jobs
+from trueneg.runtime.jobs import failed_jobs
 
 SCRIPT = """
 import ctypes, logging, os, signal, sys, time
-from trueneg.compute.jobs import job
+from trueneg.runtime.jobs import job
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 print("before", end=" ")  # still in the buffer when the job starts

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
-from trueneg.compute.processes import end_with, without_main_script
 from trueneg.errors import UserError
 from trueneg.losses.execution import gathered
+from trueneg.runtime.processes import end_with, without_main_script
 
 PATIENCE = 600.0  # seconds that a process waits for the others in a collective operation
 GRACE = 2.0  # seconds for the other processes to report their own failures
@@ -85,7 +85,7 @@ class Processes:
             gradient.copy_(own.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Copy the first process's training state (see :class:`~trueneg.compute.checkpoint.Checkpoint`) to all processes."""
+        """Copy the first process's training state (see :class:`~trueneg.runtime.checkpoint.Checkpoint`) to all processes."""
         if self.count > 1:
             state = self.same(training.state() if self.rank == 0 else None)
             if self.rank > 0:

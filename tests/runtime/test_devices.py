@@ -20,9 +20,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.compute import devices as module
-from trueneg.compute.devices import choose_device, lease, leased_device, read_listing, visible_devices
 from trueneg.errors import UserError
+from trueneg.runtime import devices as module
+from trueneg.runtime.devices import choose_device, lease, leased_device, read_listing, visible_devices
 
 WAIT = 300  # seconds after which a test gives up
 TWO_GPUS = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1a5f)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-9c20)\n"
@@ -36,7 +36,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e86cb44c)
 JOB = """
 import sys, time
 from pathlib import Path
-from trueneg.compute.devices import lease
+from trueneg.runtime.devices import lease
 journal, end, share, *devices = sys.argv[1:]
 journal = Path(journal)
 with lease(devices, share=int(share)) as (name,):
@@ -196,7 +196,7 @@ def test_who_wants_a_device_alone_has_it_alone(start, holders, comer):
 ROUNDS = """
 import os, random, sys, time
 from pathlib import Path
-from trueneg.compute import devices
+from trueneg.runtime import devices
 devices.POLL_SECONDS = 0.002
 folder, seed, rounds, count, *names = sys.argv[1:]
 draw = random.Random(seed)

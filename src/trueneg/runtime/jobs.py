@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trueneg.compute.processes import end_with
 from trueneg.errors import UserError, is_out_of_memory
 from trueneg.io.seals import require_intact, seal
 from trueneg.legible import LegibleFormatter, print_traceback
+from trueneg.runtime.processes import end_with
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
 _CRASHED = "A native library crashed; the log contains the stack trace. Run the job again; if it crashes again, report the trace."

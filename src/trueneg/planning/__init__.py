@@ -1,0 +1,1 @@
+"""What Snakemake needs to plan the jobs: paths and parameters, without torch."""

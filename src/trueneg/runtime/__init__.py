@@ -1,0 +1,1 @@
+"""What a running job needs: its log, devices, checkpoints, worker processes and precision."""

@@ -1,0 +1,58 @@
+"""Clean the text of a report lightly."""
+
+import re
+
+MARK = "XXXX"  # replaces every de-identification mark: one word, which a vocabulary can include
+MARKS = re.compile(r"(?:X{3,}|_{2,4})(?:\s+(?:X{3,}|_{2,4})(?!\w))*")
+# A list number at the start of a line or after the end of a sentence: 1. No acute disease. 2) 8 mm nodule.
+ENUMERATION = re.compile(
+    r"(?:^|(?<=[.;:!?])(?=\s))\s*\(?\d{1,2}[.)],?(?:\s*(?=[A-Za-z])|\s+(?=\d[\d.]*\s?[cm]m\b))", re.MULTILINE
+)
+LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTILINE)  # also: Chest 1. No acute disease
+MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
+
+
+def clean(text: str) -> str:
+    """Clean a text lightly before it is split into sentences; everything else is left unchanged.
+
+    * Each run of de-identification marks (``XXXX``, ``___``) becomes one ``XXXX``.
+    * List numbers (``1.``, ``2)``) at the start of a line or sentence are removed. In a list that begins with 1, they are also
+      removed if the previous item lacks a full stop (``Cardiomegaly 2. No edema``), which is then added.
+    * A missing space after a full stop (``effusion.Heart``) is added, repeated full stops are merged, and a space before a full
+      stop is removed.
+    * Lines are joined, empty lines between paragraphs become a single ``\\n``, and paragraphs without words are dropped.
+
+    Example:
+        >>> clean("1. No ___ airspace disease.Heart size is\\nnormal .. 2. Stable 2.5 cm nodule.")
+        'No XXXX airspace disease. Heart size is normal. Stable 2.5 cm nodule.'
+    """
+    text = re.sub(r"_{5,}", "\n\n", text)  # a line of underscores separates an addendum from its report
+    text = MARKS.sub(MARK, text)
+    text = MISSING_SPACE.sub(r"\1 ", text)
+    text = ENUMERATION.sub(" ", _end_items(text))
+    paragraphs = (re.sub(r"\s+", " ", part) for part in re.split(r"\n\s*\n", text))
+    paragraphs = (re.sub(r"\s+(?=[.,;:](?!\d))", "", part) for part in paragraphs)  # but keep the space before .5 cm
+    paragraphs = (re.sub(r"\.(?:\s*\.)+", ".", part).lstrip(" .,;:").rstrip() for part in paragraphs)
+    return "\n".join(part for part in paragraphs if has_words(part))
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text contains anything besides numbers, punctuation and de-identification marks."""
+    return re.search("[A-Za-z]", text.replace(MARK, "")) is not None
+
+
+def _end_items(text: str) -> str:
+    """Add a full stop before every list number; only counting along distinguishes list numbers from measurements."""
+    begins = LIST_BEGINS.search(text)
+    if begins is None:
+        return text
+    done, rest = text[: begins.end()], text[begins.end() :]
+    done = re.sub(r"(?<=[a-z])\s+(?=\(?1[.)]\s*$)", ". ", done)
+    for number in range(2, 30):
+        ended = re.search(rf"(?<=[.;:!?])\s+\(?{number}[.)]", rest)
+        found = ended or re.search(rf"(?<=[\w)])\s+\(?{number}[.)],?\s+(?=[A-Z])", rest)
+        if found is None:
+            break
+        done += rest[: found.start()] + ("" if ended else ".") + rest[found.start() : found.end()]
+        rest = rest[found.end() :]
+    return done + rest
