@@ -10,7 +10,7 @@ from scipy.integrate import quad
 
 from tests.losses import by_the_book
 from trueneg.theory import Setting, simulate_scores
-from trueneg.theory.bounds import approximation_error, informative_size, objectives, proposition_1, trivial_bound
+from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
 
 RHO = (0.6, 0.3, 0.1)
 
@@ -76,7 +76,7 @@ def test_the_bound_and_the_trivial_one_at_the_first_papers_size():
 
 def test_the_measured_error_is_the_mean_of_each_anchors_difference():
     setting = Setting(anchors=5, negatives=4, classes=RHO)
-    frame = approximation_error(setting, objectives(RHO), positive_counts=(1, 2), repetitions=3)
+    frame = approximation_error(setting, debiased_losses(RHO), positive_counts=(1, 2), repetitions=3)
     drawn = Setting(anchors=15, negatives=4, positives=3, classes=RHO)  # the third is the numerator's
     scores = simulate_scores(drawn)
     floor = -1 / setting.temperature
@@ -98,7 +98,7 @@ def test_the_measured_error_is_the_mean_of_each_anchors_difference():
 
 def test_true_class_probabilities_are_the_only_ones_whose_error_vanishes():
     setting = Setting(anchors=1500, negatives=1024, classes=RHO, temperature=1.0)
-    frame = approximation_error(setting, objectives(RHO), positive_counts=(1000,))
+    frame = approximation_error(setting, debiased_losses(RHO), positive_counts=(1000,))
     found = frame[frame["quantity"] == "|L − L̄|"].set_index("objective")
     assert found["value"]["DCL, true η"] < 3.3 * found["standard error"]["DCL, true η"] + 1e-3
     for name in ("CL", "DCL, mean η", "DCL, largest η"):
@@ -109,4 +109,4 @@ def test_true_class_probabilities_are_the_only_ones_whose_error_vanishes():
 def test_scores_that_can_leave_the_floors_range_are_refused(wrong):
     setting = Setting(classes=RHO, **wrong)
     with pytest.raises(ValueError, match=r"base is .* slide"):
-        approximation_error(setting, objectives(RHO), positive_counts=(1,))
+        approximation_error(setting, debiased_losses(RHO), positive_counts=(1,))

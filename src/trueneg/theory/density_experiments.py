@@ -50,11 +50,11 @@ def observation_densities(
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
         ``standard error`` (of the kernel estimate, to first order, ignoring its bias near the ends).
     """
-    one = setting.varied(base="uniform", temperature=temperature)
-    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
+    process = setting.varied(base="uniform", temperature=temperature)
+    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * process.half_width / temperature)
     score = temperature * np.log(observation)
     frames = []
-    for keys, population, drawn in _populations(one, density_draws):
+    for keys, population, drawn in _populations(process, density_draws):
         # The density of y = e^(x/t) is that of x times dx/dy = t/y.
         exact = population.density(score) * temperature / observation
         kernel = gaussian_kde(np.exp(drawn / temperature))
@@ -140,12 +140,12 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
     """Yield the columns, distribution and sampled scores for each plotted α and population; base intervals are not shifted."""
     for alpha in SHOWN_ALPHAS:
-        one = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
-        scores = simulate_scores(one)
+        process = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
+        scores = simulate_scores(process)
         # With τ⁺ = 0 all negatives are true; positives have the distribution of false negatives.
         for (name, false_share), logits in zip(POPULATIONS.items(), (scores.negatives, scores.positive), strict=True):
             drawn = logits[0].numpy() * setting.temperature
-            yield {"population": name, "alpha": alpha}, one.population(false_share), drawn
+            yield {"population": name, "alpha": alpha}, process.population(false_share), drawn
 
 
 def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:

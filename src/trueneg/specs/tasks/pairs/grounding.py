@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from trueneg.specs.settings import NonNegative
-from trueneg.specs.tasks.base import EACH_CLASS, Metric, Task, by_class
+from trueneg.specs.tasks.base import EACH_CLASS, MetricSpec, Task, by_class
 from trueneg.stats.measurement import Measurement
 
 
@@ -16,18 +16,18 @@ class GroundingSettings(Task):
     ROWS = ("grounding",)
     NEEDS = "boxes"
     METRICS: ClassVar = {
-        "CNR": Metric("CNR", decimals=3),
-        "CNR signed": Metric("CNR with its sign", decimals=3),
-        "mIoU": Metric("mean IoU", decimals=3),
-        "phrases": Metric("phrases", higher_is_better=None),
+        "CNR": MetricSpec("CNR", decimals=3),
+        "CNR signed": MetricSpec("CNR with its sign", decimals=3),
+        "mIoU": MetricSpec("mean IoU", decimals=3),
+        "phrases": MetricSpec("phrases", higher_is_better=None),
     }
     CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
 
     smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        for one in super().rows(study):
-            yield from by_class(one, *(("macro", EACH_CLASS) if one.metric != "phrases" else ()))
+        for measured in super().rows(study):
+            yield from by_class(measured, *(("macro", EACH_CLASS) if measured.metric != "phrases" else ()))
 
     def splits(self, study: Any) -> tuple[str, ...]:
         return study.dataset.boxed_splits

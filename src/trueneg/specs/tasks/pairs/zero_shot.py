@@ -7,7 +7,7 @@ from pydantic import Field
 
 from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import Settings
-from trueneg.specs.tasks.base import AUC, Metric, Task, by_class, percent
+from trueneg.specs.tasks.base import AUC, MetricSpec, Task, by_class, percent
 from trueneg.stats.measurement import Measurement
 
 
@@ -23,17 +23,18 @@ class ZeroShotSettings(Task):
 
     ROWS = ("zero-shot",)
     NEEDS = "labels with prompts"
-    METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
+    METRICS = AUC | {
+        "AUC positive prompt": MetricSpec("AUC of the positive prompt alone", decimals=3),
+        "ACC": percent("accuracy"),
+    }
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(
-        None, description="prompts by label; none: those in Table 2 of Sample-Specific Debiasing"
-    )
+    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         prompts = self.prompts or PairSettings.label_names  # the paper has prompts for these labels
-        for one in super().rows(study):
-            yield from by_class(one, *(name for name in study.dataset.label_names if name in prompts))
+        for measured in super().rows(study):
+            yield from by_class(measured, *(name for name in study.dataset.label_names if name in prompts))
 
 
 TASK = ZeroShotSettings
