@@ -57,16 +57,15 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     """Report unknown names in comparisons and figures."""
     primary, data = study.primary, datasets(study)
     labels = study.objectives if study.tuning is not None else objectives(study)
-    for key in ("treatment", "baseline", "oracle"):
-        yield from _unknown(f"primary.{key}", [getattr(primary, key)], study.objectives)
+    yield from _unknown("primary.oracle", [primary.oracle], study.objectives)
     oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
         yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
     named = {f"contrasts.{number}": contrast for number, contrast in enumerate(study.contrasts)}
     minus = {f"{key}.minus": contrast.minus for key, contrast in named.items() if contrast.minus is not None}
     for key, contrast in {"primary": primary, **named, **minus}.items():
-        if contrast is not primary:
-            yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
+        yield from _unknown(f"{key}.treatment", [contrast.treatment], study.objectives)
+        yield from _unknown(f"{key}.baseline", [contrast.baseline], study.objectives)
         if contrast.treatment == contrast.baseline:
             yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two different objectives"
     for key, contrast in named.items():
@@ -195,11 +194,8 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
         return
     task_of = {measured.task: task for measured, task in tasks.items()}
     if not _has_chance(primary, task_of[primary.task]):
-        usable = {
-            f"{measured.task}, {measured.metric}" + (" with a direction and a k" if measured.k else ""): None
-            for measured, task in tasks.items()
-            if _has_chance(measured, task)
-        }
+        with_chance = [measured for measured, task in tasks.items() if _has_chance(measured, task)]
+        usable = dict.fromkeys(f"{row.task}, {row.metric}{' with a direction and a k' if row.k else ''}" for row in with_chance)
         yield (
             f"primary is {', '.join(str(value) for value in primary if value is not None)}; expected a measurement with a known "
             f"chance level for which higher is better: {'; '.join(usable)}"
@@ -220,15 +216,13 @@ def _has_chance(measured: Measurement, task: Task) -> bool:
     return bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
 
 
-def _not_measured(
-    key: str, section: MeasurementSettings, study: TrainedStudy, measurements: Iterable[Measurement]
-) -> Iterator[str]:
-    """Report a measurement that is not among those of the study."""
+def _not_measured(key: str, section: MeasurementSettings, study: TrainedStudy, rows: Iterable[Measurement]) -> Iterator[str]:
+    """Report a measurement that is not among the study's rows."""
     needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}.get(section.task)
     if needs and not study.provided[needs]:
         yield f"{key}.task {section.task!r} needs {needs}, which {study.dataset.source} does not have; remove or change it"
         return
-    matching = list(measurements)
+    matching = list(rows)
     for column, value in section.measurement._asdict().items():
         values = dict.fromkeys(getattr(measured, column) for measured in matching)
         wanted = EACH_CLASS if column == "group" and value not in (None, *GROUPS, *values) else value

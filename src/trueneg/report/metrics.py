@@ -3,10 +3,10 @@
 import math
 
 from trueneg.specs.tasks import METRICS
-from trueneg.specs.tasks.base import MetricSpec
+from trueneg.specs.tasks.base import Metric
 from trueneg.stats.measurement import Measurement
 
-DISPLAYED = METRICS | {"ρ": MetricSpec("rank correlation", decimals=2)}  # rank correlation is not a task metric
+DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank correlation is not a task metric
 
 
 def written(value: float, metric: str, signed: bool = False) -> str:
@@ -152,6 +152,6 @@ def evaluation_name(of: Measurement) -> str:
     return ", ".join(parts)
 
 
-def _measure(metric: str) -> MetricSpec:
+def _measure(metric: str) -> Metric:
     """Return the display settings of a metric; unregistered metrics are shown as plain numbers."""
-    return DISPLAYED.get(metric, MetricSpec(metric))
+    return DISPLAYED.get(metric, Metric(metric))

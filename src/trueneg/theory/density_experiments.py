@@ -5,6 +5,7 @@ Every experiment returns a tidy data frame with one value per row. ``standard er
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -124,16 +125,14 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         (of the adaptive quadrature; 0 for the smallest density, which is evaluated on a grid).
     """
     rows = []
-    for name in ("uniform", "normal"):
-        for alpha in SHOWN_ALPHAS:
-            for label, false_share in POPULATIONS.items():
-                population: Any = setting.varied(base=name, alpha=alpha).population(false_share)
-                low, high = population.support()
-                keys = {"base": name, "population": label, "alpha": alpha}
-                integral, error = quad(population.density, low, high)
-                rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
-                smallest = float(population.density(np.linspace(low, high, 1001)).min())
-                rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
+    for base, alpha, (label, false_share) in product(("uniform", "normal"), SHOWN_ALPHAS, POPULATIONS.items()):
+        population: Any = setting.varied(base=base, alpha=alpha).population(false_share)
+        low, high = population.support()
+        keys = {"base": base, "population": label, "alpha": alpha}
+        integral, error = quad(population.density, low, high)
+        rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
+        smallest = float(population.density(np.linspace(low, high, 1001)).min())
+        rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
     return pd.DataFrame(rows)
 
 

@@ -29,7 +29,7 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
         "temperature": sweeps.temperatures,
     }
     points = [(parameter, value) for parameter, values in varied.items() for value in values]
-    frames = [_errors(*point, setting.varied(**dict([point])), repetitions) for point in points]
+    frames = [_errors(parameter, value, setting.varied(**{parameter: value}), repetitions) for parameter, value in points]
     return pd.concat(frames, ignore_index=True)
 
 

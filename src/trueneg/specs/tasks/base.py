@@ -11,7 +11,7 @@ GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over cla
 EACH_CLASS = "the name of a class"  # stands for a class name, which is only known from the data
 
 
-class MetricSpec(NamedTuple):
+class Metric(NamedTuple):
     """Display format and direction of a metric; if ``higher_is_better`` is None, it is only reported, never compared."""
 
     name: str
@@ -36,7 +36,7 @@ class Task(Settings):
     ROWS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[str | None] = None
     NEEDS: ClassVar[str | None] = None
-    METRICS: ClassVar[Mapping[str, MetricSpec]] = {}
+    METRICS: ClassVar[Mapping[str, Metric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
 
     def rows(self, study: Any) -> Iterator[Measurement]:
@@ -59,13 +59,13 @@ def by_class(measured: Measurement, *groups: str) -> Iterator[Measurement]:
     yield from (measured._replace(group=group) for group in groups)
 
 
-def percent(name: str) -> MetricSpec:
+def percent(name: str) -> Metric:
     """Return the display format of a share, in percent."""
-    return MetricSpec(name, 100.0, "%", "points")
+    return Metric(name, 100.0, "%", "points")
 
 
 ACCURACY = {"accuracy": percent("accuracy")}
-AUC = {"AUC": MetricSpec("AUC", decimals=3)}
-RECALL = {"R": percent("mean recall"), "MedR": MetricSpec("median rank", unit_of_differences="ranks", higher_is_better=False)}
-CHANCE = {"chance": MetricSpec("chance", higher_is_better=None)}
+AUC = {"AUC": Metric("AUC", decimals=3)}
+RECALL = {"R": percent("mean recall"), "MedR": Metric("median rank", unit_of_differences="ranks", higher_is_better=False)}
+CHANCE = {"chance": Metric("chance", higher_is_better=None)}
 PRECISION = {"Prec": percent("mean precision")}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from trueneg.specs.settings import NonNegative
-from trueneg.specs.tasks.base import EACH_CLASS, MetricSpec, Task, by_class
+from trueneg.specs.tasks.base import EACH_CLASS, Metric, Task, by_class
 from trueneg.stats.measurement import Measurement
 
 
@@ -16,10 +16,10 @@ class GroundingSettings(Task):
     ROWS = ("grounding",)
     NEEDS = "boxes"
     METRICS: ClassVar = {
-        "CNR": MetricSpec("CNR", decimals=3),
-        "CNR signed": MetricSpec("CNR with its sign", decimals=3),
-        "mIoU": MetricSpec("mean IoU", decimals=3),
-        "phrases": MetricSpec("phrases", higher_is_better=None),
+        "CNR": Metric("CNR", decimals=3),
+        "CNR signed": Metric("CNR with its sign", decimals=3),
+        "mIoU": Metric("mean IoU", decimals=3),
+        "phrases": Metric("phrases", higher_is_better=None),
     }
     CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
 
