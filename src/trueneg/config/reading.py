@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from trueneg.config.configuration import GLOBAL_KEYS, Configuration
 from trueneg.config.contradictions import contradictions
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
@@ -53,13 +54,8 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
     """
     merged: dict[str, Any] = {}
     for path in paths:
-        try:
+        with reading(path, "YAML", "Correct the file.", missing="Check the path."):
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except Exception as error:  # an invalid date raises ValueError, deep nesting RecursionError
-            mark = getattr(error, "problem_mark", None)
-            line = f" on line {mark.line + 1}" if mark else ""
-            reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
-            raise UserError(f"{path} cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
         merged |= raw

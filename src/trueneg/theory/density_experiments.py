@@ -97,23 +97,21 @@ def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51
     share = (np.arange(points) + 0.5) / points
     rate, eta = 1 / setting.temperature, setting.class_probability
     frames = []
-    for alpha in (0.5, 0.7, 0.9, 0.99):
+    for alpha, form, beta in product((0.5, 0.7, 0.9, 0.99), FORMS, sweeps.shown_betas):
+        if form == "released" and beta < 0.5:
+            continue
         population = setting.varied(alpha=alpha).population(eta)
         score = population.quantile(share)
         below = population.base.cdf(score)
         ratio = [a + (1 - 2 * a) * below for a in (alpha, population.mixing)]
-        for form in FORMS:
-            for beta in sweeps.shown_betas:
-                if form == "released" and (beta < 0.5 or alpha == beta == 1):
-                    continue
 
-                def weight(score, form=form, alpha=alpha, beta=beta, population=population):
-                    return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
+        def weight(score, form=form, alpha=alpha, beta=beta, population=population):
+            return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
 
-                norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
-                keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
-                values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
-                frames.append(pd.DataFrame({**keys, **values}))
+        norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
+        keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
+        values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
+        frames.append(pd.DataFrame({**keys, **values}))
     return pd.concat(frames, ignore_index=True)
 
 
