@@ -215,10 +215,10 @@ def objectives(study: TrainedStudy) -> dict[str, Variant]:
 
 def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return each objective's variants, as written in the rows, by label."""
-    variants: dict[str, dict[str, str]] = {name: {} for name in study.objectives}
+    by_objective: dict[str, dict[str, str]] = {name: {} for name in study.objectives}
     for label, variant in objectives(study).items():
-        variants[variant.objective][label] = canonical(variant.values)
-    return variants
+        by_objective[variant.objective][label] = canonical(variant.values)
+    return by_objective
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
