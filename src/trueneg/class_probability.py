@@ -88,6 +88,6 @@ def from_log_likelihood(
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))
 
 
-def _library_of(given: Any) -> Any:
+def _library_of(values: Any) -> Any:
     """Return PyTorch for a tensor, else NumPy; PyTorch is not imported if only arrays are used."""
-    return sys.modules["torch"] if type(given).__module__.partition(".")[0] == "torch" else np
+    return sys.modules["torch"] if type(values).__module__.partition(".")[0] == "torch" else np

@@ -1,7 +1,6 @@
 """A study expands into runs; a run's id depends only on settings that affect its result, the data and the seed."""
 
 import json
-import multiprocessing
 
 import pytest
 from hypothesis import given, settings
@@ -10,11 +9,8 @@ from hypothesis import strategies as st
 from tests.studies import tiny_study
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
-from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum
 from trueneg.specs.sources import data_name
 from trueneg.store.identity import run_id
-from trueneg.store.run_store import RunStore, read_manifest
 
 
 def study_of(**changes):
@@ -34,17 +30,10 @@ def test_lists_are_sweeps_and_labels_contain_the_swept_values():
     objectives = tiny_study()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
     primary = tiny_study()["primary"] | {"dataset": "resolution=8,fraction=0.1"}
     study = study_of(dataset=dataset, objectives=objectives, primary=primary)
-    assert list(runs.datasets(study)) == [
-        "resolution=8,fraction=0.1",
-        "resolution=8,fraction=0.5",
-        "resolution=16,fraction=0.1",
-        "resolution=16,fraction=0.5",
-    ]
+    assert list(runs.datasets(study)) == [f"resolution={size},fraction={share}" for size in (8, 16) for share in (0.1, 0.5)]
     assert list(runs.objectives(study)) == ["CL", "DCL-true", "Oracle", "DCL,class_probability=0.05", "DCL,class_probability=0.1"]
-    assert runs.candidates(study)["DCL"] == {
-        "DCL,class_probability=0.05": '{"class_probability":0.05}',
-        "DCL,class_probability=0.1": '{"class_probability":0.1}',
-    }
+    labelled = {f"DCL,class_probability={eta}": f'{{"class_probability":{eta}}}' for eta in (0.05, 0.1)}
+    assert runs.candidates(study)["DCL"] == labelled
     jobs = {(job.dataset, job.objective): job for job in runs.jobs("tiny", study)}
     assert jobs["resolution=8,fraction=0.5", "DCL,class_probability=0.1"].row_names == {
         "study": "tiny",
@@ -53,8 +42,7 @@ def test_lists_are_sweeps_and_labels_contain_the_swept_values():
         "objective": "DCL",
         "variant": '{"class_probability":0.1}',
     }
-    assert len(runs.all_runs("tiny", study)) == 4 * 5 * 2
-    assert len(set(identifiers(study))) == 4 * 5 * 2
+    assert len(set(identifiers(study))) == len(identifiers(study)) == 4 * 5 * 2
 
 
 def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
@@ -63,9 +51,9 @@ def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
     study = study_of(objectives=objectives, training=training, sweeps="one at a time")
     base = {"batch_size": 64, "class_probability": 0.1, "temperature": 0.5}
     changes = [{}, {"batch_size": 32}, {"temperature": 0.1}, {"class_probability": 0.05}, {"class_probability": 0.2}]
-    found = runs.variants(study)
-    assert sorted(map(json.loads, found["DCL"].values()), key=str) == sorted([base | change for change in changes], key=str)
-    assert len(found["CL"]) == 3
+    variants = runs.variants(study)
+    assert sorted(map(json.loads, variants["DCL"].values()), key=str) == sorted([base | change for change in changes], key=str)
+    assert len(variants["CL"]) == 3
     assert [json.loads(variant) for variant in runs.candidates(study)["DCL"].values()] == [base]
     ids = identifiers(study)
     assert len(set(ids)) == len(ids) == 2 * (3 + 3 + 3 + 5)
@@ -92,10 +80,8 @@ def test_settings_that_affect_the_result_change_every_id(change):
 def test_the_id_depends_neither_on_the_study_nor_on_stated_defaults():
     assert identifiers(study_of(), name="other") == identifiers(study_of())
     assert identifiers(with_training(schedule="constant", weight_decay=1e-6)) == identifiers(study_of())
-    own = tiny_study()["objectives"] | {"CL": {"name": "cl", "temperature": 0.3}}
-    by_objective = [run for run in runs.all_runs("a", study_of(objectives=own)) if run.objective == "CL"]
-    by_training = [run for run in runs.all_runs("a", with_training(temperature=0.3)) if run.objective == "CL"]
-    assert run_id(by_objective[0], "c") == run_id(by_training[0], "c")
+    objectives = tiny_study()["objectives"] | {"CL": {"name": "cl", "temperature": 0.3}}
+    assert identifiers(study_of(objectives=objectives))[0] == identifiers(with_training(temperature=0.3))[0]  # of CL
 
 
 def test_data_and_seed_change_the_id():
@@ -119,68 +105,6 @@ def test_runs_survive_a_round_trip_through_json():
     assert runs.Run(**json.loads(json.dumps(run.to_json()))) == run
 
 
-def _hold(path, ready, release):
-    with RunStore(path).owned("abc"):
-        ready.set()
-        release.wait(600)
-
-
-def test_two_processes_never_own_the_same_run(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    ready, release = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(tmp_path, ready, release))
-    process.start()
-    assert ready.wait(300)
-    with pytest.raises(UserError, match=f"process {process.pid} "), RunStore(tmp_path).owned("abc"):
-        pass
-    process.kill()  # the kernel frees the lock of a dead process
-    process.join()
-    with RunStore(tmp_path).owned("abc") as folder:
-        assert folder.is_dir()
-
-
-def test_files_are_written_atomically(tmp_path):
-    path = tmp_path / "a" / "file.txt"
-    with atomic_write(path) as temporary:
-        temporary.write_text("old")
-
-    def interrupted():
-        with atomic_write(path) as temporary:
-            temporary.write_text("new, but half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_text() == "old"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
-    store = RunStore(tmp_path / "runs")
-    model = store.folder("abc") / RunStore.MODEL
-    model.parent.mkdir(parents=True)
-    model.write_bytes(b"weights")
-    (model.parent / RunStore.RECORD).write_text('{"settings": {"training": {}}}')
-    manifest = tmp_path / "manifest.json"
-    manifest.write_text(
-        json.dumps(
-            {
-                "study": "s",
-                "dataset": "d",
-                "objective": "o",
-                "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}],
-            }
-        )
-    )
-    assert read_manifest(manifest, store)[0]["model"] == model
-    model.write_bytes(b"others!")
-    with pytest.raises(UserError, match=r"does not contain the model that .*manifest\.json lists.*Remove the folder .*abc"):
-        read_manifest(manifest, store)
-    model.unlink()
-    with pytest.raises(UserError, match="abc has no finished run"):
-        read_manifest(manifest, store)
-
-
 def with_batch_sizes(*sizes, **changes):
     primary = tiny_study()["primary"] | {"dataset": f"batch_size={sizes[0]}"}
     training = tiny_study()["training"] | {"batch_size": list(sizes)} | changes
@@ -201,17 +125,8 @@ def test_a_condition_does_not_change_the_id():
     assert set(identifiers(study_of())) < set(identifiers(with_batch_sizes(64, 32)))
 
 
-def test_the_next_owner_removes_partial_files_of_a_killed_process(tmp_path):
-    store = RunStore(tmp_path)
-    with store.owned("abc") as folder:
-        for name in (".model.safetensors.123", ".tmpAb12Cd", "checkpoint.safetensors"):
-            (folder / name).write_text("half")
-    with store.owned("abc") as folder:
-        assert {path.name for path in folder.iterdir()} == {RunStore.LOCK, "checkpoint.safetensors"}
-
-
 def test_own_images_are_named_after_their_folder():
-    own = {"source": "image_folder", "path": "data/flowers", "test": 0.25}
-    assert list(runs.datasets(study_of(dataset=own))) == ["flowers"]
+    dataset = {"source": "image_folder", "path": "data/flowers", "test": 0.25}
+    assert list(runs.datasets(study_of(dataset=dataset))) == ["flowers"]
     for path in (".", "..", "/"):
         assert data_name("parquet", path) == "parquet"

@@ -1,4 +1,4 @@
-"""Proposition 1: the bound by integrating the proof's tails, the trivial bound by search, the error by loops."""
+"""Proposition 1 against integrated tail probabilities, the trivial bound against search, the measured error against loops."""
 
 import math
 
@@ -10,13 +10,13 @@ from scipy.integrate import quad
 
 from tests.losses import by_the_book
 from trueneg.theory import Setting, simulate_scores
-from trueneg.theory.bounds import approximation_error, informative_size, objectives, proposition_1, trivial_bound
+from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
 
 RHO = (0.6, 0.3, 0.1)
 
 
 def integrated_tails(negatives, positives, rho, eta, temperature):
-    """The last step of appendix A.1: the tail probabilities of Δ integrated over ε, a class at a time."""
+    """The last step of appendix A.1: the tail probabilities of Δ, integrated over ε class by class."""
     total = 0.0
     for share, guess in zip(rho, eta, strict=True):
         rate = 2 / (9 * math.exp(4 / temperature))
@@ -29,14 +29,14 @@ def integrated_tails(negatives, positives, rho, eta, temperature):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 @pytest.mark.parametrize("eta", [RHO, (0.1, 0.1, 0.1), (0.0, 0.0, 0.0)])
-def test_the_bound_is_the_integral_of_the_proofs_tails(temperature, eta):
+def test_the_bound_is_the_integral_of_the_tail_probabilities_in_the_proof(temperature, eta):
     bound = proposition_1(30, 4, RHO, eta, temperature)
     assert bound == pytest.approx(integrated_tails(30, 4, RHO, eta, temperature))
 
 
 @given(st.integers(1, 300), st.floats(0, 0.9), st.floats(0.2, 2), st.integers(0, 1000))
 @settings(deadline=None, max_examples=100)
-def test_nothing_exceeds_the_trivial_bound_and_the_extremes_reach_it(negatives, eta, temperature, seed):
+def test_no_difference_exceeds_the_trivial_bound_and_the_extremes_reach_it(negatives, eta, temperature, seed):
     reach = 1 / temperature
     generator = np.random.default_rng(seed)
     bound = trivial_bound(negatives, [1.0], [eta], temperature)
@@ -52,34 +52,28 @@ def test_nothing_exceeds_the_trivial_bound_and_the_extremes_reach_it(negatives, 
 
 
 @pytest.mark.parametrize("eta", [RHO, (0.59, 0.3, 0.1)])
-def test_the_informative_size_is_the_first_that_says_something(eta):
-    size = informative_size(RHO, eta, 1.0)
-
-    def says_something(count):
-        return proposition_1(count, count, RHO, eta) < trivial_bound(count, RHO, eta)
-
-    assert says_something(size)
-    assert not any(says_something(count) for count in range(1, int(size)))
+def test_the_informative_size_is_the_smallest_whose_bound_is_below_the_trivial_one(eta):
+    size = int(informative_size(RHO, eta, 1.0))
+    informative = [proposition_1(count, count, RHO, eta) < trivial_bound(count, RHO, eta) for count in range(1, size + 1)]
+    assert informative == [False] * (size - 1) + [True]
 
 
-def test_no_number_of_negatives_makes_up_for_one_positive_or_a_wrong_class_probability():
+def test_no_number_of_negatives_compensates_a_single_positive_or_a_wrong_class_probability():
     assert math.isinf(informative_size([0.1] * 10, [0.1] * 10, positives=1))
     assert math.isinf(informative_size([0.1] * 10, [0.0] * 10, temperature=0.5))
     assert math.isfinite(informative_size([0.01] * 100, [0.01] * 100, positives=1))  # rare classes: one positive is enough
 
 
-def test_the_bound_and_the_trivial_one_at_the_first_papers_size():
+def test_both_bounds_at_the_numbers_of_the_paper():
     uniform = [0.1] * 10
     assert proposition_1(254, 1, uniform, uniform) == pytest.approx(5.03, abs=0.01)
     assert trivial_bound(254, uniform, uniform) == pytest.approx(2.09, abs=0.01)
 
 
-def test_the_measured_error_is_the_mean_of_each_anchors_difference():
+def test_the_measured_error_is_the_mean_difference_over_anchors():
     setting = Setting(anchors=5, negatives=4, classes=RHO)
-    frame = approximation_error(setting, objectives(RHO), positive_counts=(1, 2), repetitions=3)
-    drawn = Setting(anchors=15, negatives=4, positives=3, classes=RHO)  # the third is the numerator's
-    scores = simulate_scores(drawn)
-    floor = -1 / setting.temperature
+    frame = approximation_error(setting, debiased_losses(RHO), positive_counts=(1, 2), repetitions=3)
+    scores = simulate_scores(setting.varied(anchors=15, positives=3))  # the third positive is in the numerator
     etas = {"CL": 0.0, "DCL, mean η": 1 / 3, "DCL, largest η": 0.6, "DCL, true η": None}
     assert set(frame["objective"]) == set(etas)
     for (name, count), part in frame.groupby(["objective", "positives"]):
@@ -87,26 +81,26 @@ def test_the_measured_error_is_the_mean_of_each_anchors_difference():
         for anchor in range(15):
             p, u = scores.positive[anchor], scores.negatives[anchor]
             eta = scores.class_probability[anchor] if etas[name] is None else etas[name]
-            mass = by_the_book.debiased(p[:count], u, eta, floor)
+            mass = by_the_book.debiased(p[:count], u, eta, -1 / setting.temperature)
             asymptotic = 4 * scores.exact_mean[anchor]
             differences.append(float(by_the_book.anchor_loss(p[2], mass) - by_the_book.anchor_loss(p[2], asymptotic)))
-        found = part.set_index("quantity")
-        assert found["value"]["|L − L̄|"] == pytest.approx(abs(np.mean(differences)), rel=1e-9)
-        assert found["value"]["mean |Δ|"] == pytest.approx(np.mean(np.abs(differences)), rel=1e-9)
-        assert found["standard error"]["|L − L̄|"] == pytest.approx(np.std(differences) / math.sqrt(15), rel=1e-6)
+        values = part.set_index("quantity")
+        assert values["value"]["|L − L̄|"] == pytest.approx(abs(np.mean(differences)), rel=1e-9)
+        assert values["value"]["mean |Δ|"] == pytest.approx(np.mean(np.abs(differences)), rel=1e-9)
+        assert values["standard error"]["|L − L̄|"] == pytest.approx(np.std(differences) / math.sqrt(15), rel=1e-6)
 
 
-def test_true_class_probabilities_are_the_only_ones_whose_error_vanishes():
+def test_the_error_vanishes_only_with_true_class_probabilities():
     setting = Setting(anchors=1500, negatives=1024, classes=RHO, temperature=1.0)
-    frame = approximation_error(setting, objectives(RHO), positive_counts=(1000,))
-    found = frame[frame["quantity"] == "|L − L̄|"].set_index("objective")
-    assert found["value"]["DCL, true η"] < 3.3 * found["standard error"]["DCL, true η"] + 1e-3
-    for name in ("CL", "DCL, mean η", "DCL, largest η"):
-        assert found["value"][name] > 5 * found["standard error"][name]
+    frame = approximation_error(setting, debiased_losses(RHO), positive_counts=(1000,))
+    errors = frame[frame["quantity"] == "|L − L̄|"].set_index("objective")
+    assert errors["value"]["DCL, true η"] < 3.3 * errors["standard error"]["DCL, true η"] + 1e-3
+    wrong = errors.drop("DCL, true η")
+    assert (wrong["value"] > 5 * wrong["standard error"]).all()
 
 
 @pytest.mark.parametrize("wrong", [{"slide": 0.6}, {"base": "normal"}])
-def test_scores_that_can_leave_the_floors_range_are_refused(wrong):
+def test_processes_whose_scores_can_exceed_1_are_rejected(wrong):
     setting = Setting(classes=RHO, **wrong)
     with pytest.raises(ValueError, match=r"base is .* slide"):
-        approximation_error(setting, objectives(RHO), positive_counts=(1,))
+        approximation_error(setting, debiased_losses(RHO), positive_counts=(1,))

@@ -1,4 +1,4 @@
-"""Every experiment runs from the catalogue, and its frame says what it should."""
+"""Each experiment runs by name, and its data frame holds what theory or the definitions predict."""
 
 import doctest
 import importlib
@@ -18,27 +18,21 @@ from trueneg.theory import Setting, simulate_scores
 from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.experiments import run, write_experiment
 
-SMALL = SWEEPS | {
-    "anchors": 60,
-    "long_negative_counts": [64, 256],
-    "map_alphas": [0.5, 0.9],
-    "map_class_probabilities": [0.1],
-    "map_negative_counts": [30],
-}
-OWN = {
-    **{key: {"repetitions": 2} for key in ("errors_by_parameter", "errors_by_negatives", "errors_by_positives")},
-    **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers")},
-    **{key: {"density_draws": 4000} for key in ("class_conditional_densities", "observation_densities")},
+SMALL = SWEEPS | {"anchors": 60, "long_negative_counts": [64, 256], "map_alphas": [0.5, 0.9]}
+SMALL |= {"map_class_probabilities": [0.1], "map_negative_counts": [30]}
+REPEATED = ("errors_by_parameter", "errors_by_negatives", "errors_by_positives", "errors_by_assumed_alpha")
+OPTIONS = {
+    **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors", "protocol_numbers")},
+    **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
 }
-
-# Columns that hold what was found, not what was asked.
+# Columns with results; the others identify a row.
 MEASURED = ("standard error", "spread", "exact", "behind", "behind error", "earlier error", "agrees")
 
 
 @pytest.fixture(scope="module")
 def frames():
-    return {name: run(name, SMALL, **OWN.get(name, {})) for name in EXPERIMENTS}
+    return {name: run(name, SMALL, **OPTIONS.get(name, {})) for name in EXPERIMENTS}
 
 
 def where(frame, **wanted):
@@ -48,7 +42,7 @@ def where(frame, **wanted):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_frames_are_tidy_and_have_an_error_for_every_number(frames, name):
+def test_frames_are_tidy_with_a_standard_error_per_value(frames, name):
     frame = frames[name]
     assert len(frame)
     assert (frame["standard error"] >= 0).all()
@@ -58,36 +52,36 @@ def test_frames_are_tidy_and_have_an_error_for_every_number(frames, name):
     assert not frame.duplicated(keys).any()
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_gives_others():
+def test_results_are_determined_by_the_seed():
     name = "errors_by_assumed_alpha"
     pd.testing.assert_frame_equal(run(name, SMALL), run(name, SMALL))
     assert not run(name, {**SMALL, "seed": 1})["value"].equals(run(name, SMALL)["value"])
 
 
 @pytest.mark.parametrize("name", ["class_conditional_densities", "observation_densities"])
-def test_drawn_densities_are_the_closed_forms(frames, name):
+def test_drawn_densities_agree_with_the_closed_forms(frames, name):
     frame, x = frames[name], "score" if name.startswith("class") else "observation"
     for _, part in frame.groupby(["population", "alpha"]):
         exact = part[part["source"] == "closed form"]
         drawn = part[part["source"] != "closed form"]
         assert trapezoid(exact["density"], exact[x]) == pytest.approx(1, abs=0.04)
-        inside = slice(8, -8)  # a kernel blurs the ends
-        known = drawn["standard error"].to_numpy()[inside] > 0  # an empty bin tells no error
-        difference = (drawn["density"].to_numpy() - exact["density"].to_numpy())[inside]
-        assert known.sum() > 30
-        assert np.abs(difference[known] / drawn["standard error"].to_numpy()[inside][known]).max() < 4.5
+        errors = drawn["standard error"].to_numpy()[8:-8]  # a kernel blurs the ends
+        differences = (drawn["density"].to_numpy() - exact["density"].to_numpy())[8:-8]
+        filled = errors > 0  # empty bins have no standard error
+        assert filled.sum() > 30
+        assert np.abs(differences[filled] / errors[filled]).max() < 4.5
 
 
 def test_the_density_ratio_follows_from_its_derivation(frames):
     """p⁺/p⁻ = r and x̂ = m·p⁺/p_d with p_d = τ⁻p⁻ + τ⁺p⁺ (equations 8 and 9): x̂ = r/(τ⁻ + τ⁺r), never beyond 1/τ⁺."""
     frame = frames["density_ratio"]
-    reached = frame[frame["branch"] == "attainable"]
-    eta = reached["class_probability"]
-    np.testing.assert_allclose(reached["ratio"] / (1 - eta + eta * reached["ratio"]), reached["similarity"])
+    attainable = where(frame, branch="attainable")
+    eta, ratio = attainable["class_probability"], attainable["ratio"]
+    np.testing.assert_allclose(ratio / (1 - eta + eta * ratio), attainable["similarity"])
     assert (frame.loc[frame["branch"] != "attainable", "ratio"] < 0).all()
 
 
-def test_weights_are_the_estimators_own(frames):
+def test_weights_are_those_that_the_estimators_apply(frames):
     """Among many negatives, the estimate is the mean of the curve's weights times e^u."""
     scores = simulate_scores(Setting(anchors=1, negatives=20_000, slide=0.0, seed=4))
     rank = scores.negatives[0].argsort().argsort().numpy() / 20_000
@@ -99,7 +93,7 @@ def test_weights_are_the_estimators_own(frames):
         assert float(estimate) == pytest.approx(expected, rel=0.01)
 
 
-def test_without_hardness_two_forms_weigh_as_the_densities_do(frames):
+def test_without_hardness_the_weights_of_two_forms_are_density_ratios(frames):
     frame = frames["importance_weights"]
     for form, beta in (("BCL, consistent", 0.0), ("BCL, released", 0.5)):
         part = where(frame, form=form, beta=beta)
@@ -108,33 +102,31 @@ def test_without_hardness_two_forms_weigh_as_the_densities_do(frames):
     assert abs(paper["weight"] - paper["exact"]).max() > 0.03
 
 
-def test_proposition_3_1(frames):
+def test_proposition_3_1_densities_are_normalised_and_not_negative(frames):
     frame = frames["normalisation"]
     np.testing.assert_allclose(where(frame, quantity="integral")["value"], 1, rtol=1e-7)
     assert (where(frame, quantity="smallest density")["value"] >= 0).all()
 
 
-def test_only_dcl_depends_on_positives_and_one_setting_is_the_same_in_all_sweeps(frames):
+def test_only_dcl_depends_on_positives_and_sweeps_agree_at_a_shared_setting(frames):
     frame = frames["errors_by_positives"]
     for name, part in where(frame, quantity="mean squared error", reference=DRAWN).groupby("estimator"):
         assert (part["value"].nunique() == 1) == (name != DCL)
-    known = {"quantity": "mean squared error", "reference": DRAWN, "estimator": BIASED}
-    sweeps = where(frames["errors_by_parameter"], **known)
-    values = [
-        where(sweeps, parameter=p, at=v)["value"].iloc[0] for p, v in (("alpha", 0.9), ("negatives", 64), ("temperature", 0.5))
-    ]
+    error = {"quantity": "mean squared error", "reference": DRAWN, "estimator": BIASED}
+    shared = [("errors_by_parameter", "alpha", 0.9), ("errors_by_parameter", "temperature", 0.5)]
+    shared += [(name, "negatives", 64) for name in ("errors_by_parameter", "errors_by_negatives")]
+    values = [where(frames[name], **error, parameter=key, at=at)["value"].iloc[0] for name, key, at in shared]
     assert len(set(values)) == 1
-    assert where(frames["errors_by_negatives"], **known, at=64.0)["value"].iloc[0] == values[0]
 
 
-def test_a_limit_ends_the_sweep_over_negatives(frames):
+def test_the_sweep_over_negatives_ends_with_the_limiting_bias(frames):
     frame = frames["errors_by_negatives"]
     limits = frame[np.isinf(frame["at"])]
     assert list(limits["estimator"]) == list(ESTIMATORS)
     assert set(limits["quantity"]) == {"bias"}
 
 
-def test_the_best_estimator_is_zero_behind_with_its_paired_error(frames):
+def test_the_distance_to_the_best_estimator_is_paired(frames):
     frame = frames["best_estimators"]
     for _, cell in frame.groupby(["alpha", "class_probability", "negatives", "positives"]):
         assert len(cell) == len(ESTIMATORS)
@@ -145,14 +137,14 @@ def test_the_best_estimator_is_zero_behind_with_its_paired_error(frames):
     assert (others["behind error"] < np.hypot(others["standard error"], others["standard error"])).all()
 
 
-def test_bounds_hold_above_the_measured_errors(frames):
+def test_measured_errors_are_below_both_bounds(frames):
     keys = ["temperature", "negatives", "positives", "objective"]
     wide = frames["approximation_errors"].pivot(index=keys, columns="quantity", values="value")
     assert (wide["|L − L̄|"] <= wide["mean |Δ|"] + 1e-12).all()
     assert (wide["mean |Δ|"] < wide[["Proposition 1", "trivial bound"]].min(axis=1)).all()
 
 
-def test_where_nothing_is_enough_the_size_is_infinite(frames):
+def test_the_informative_size_is_infinite_where_no_size_suffices(frames):
     frame = frames["informative_sizes"]
     assert np.isinf(where(frame, positives="1")["value"]).all()
     balanced = where(frame, imbalance=1.0, positives="as many as negatives", temperature=1.0).set_index("objective")["value"]
@@ -167,13 +159,13 @@ def test_lemma_2_holds_on_digits(frames):
         assert values["accuracy of the mean classifier"] > 0.8
 
 
-def test_theorem_4_says_nothing(frames):
+def test_theorem_4_is_uninformative(frames):
     frame = frames["generalisation_terms"].set_index(["encoders", "term"])["value"]
     for encoders in ("all functions", "linear maps"):
         assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C (no information)"]
 
 
-def test_the_smooth_bound_is_the_sum_of_estimate_and_bound(frames):
+def test_the_smooth_bound_adds_the_bound_and_keeps_gradients(frames):
     frame = where(frames["smooth_bound"], class_probability=0.1, cosine=0.5).set_index(["bound", "quantity"])["value"]
     hard, smooth = (frame[bound, "estimate"] for bound in ("hard bound", "smooth bound"))
     assert smooth == pytest.approx(hard + math.exp(-2))  # t = 0.5; no anchor is at the bound yet
@@ -187,32 +179,26 @@ def test_the_smooth_bound_is_the_sum_of_estimate_and_bound(frames):
     np.testing.assert_allclose(relative["standard error"], 0, atol=1e-12)
 
 
-def test_known_numbers_are_found_again():
+def test_earlier_numbers_are_reproduced():
     frame = run("protocol_numbers")
     assert frame["agrees"].all(), frame[~frame["agrees"]].to_string()
     assert len(frame) == 19
 
 
-def test_a_wrong_number_would_not_agree(monkeypatch):
+def test_wrong_earlier_numbers_do_not_agree(monkeypatch):
     from trueneg.theory import protocol_numbers
 
-    wrong = pd.DataFrame(
-        [
-            (DCL, "mean squared error", 0.00245, 0.00255),
-            (DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
-            ("BCL, paper", "bias", -0.0005, 0.0005),
-        ],
-        columns=["estimator", "quantity", "earlier low", "earlier high"],
-    )
+    rows = [(DCL, "mean squared error", 0.00245, 0.00255), (DCL, f"MSE minus that of {BIASED}", 0.0, np.inf)]
+    rows.append(("BCL, paper", "bias", -0.0005, 0.0005))
+    wrong = pd.DataFrame(rows, columns=["estimator", "quantity", "earlier low", "earlier high"])
     monkeypatch.setattr(protocol_numbers, "EARLIER", wrong.reindex(columns=protocol_numbers.EARLIER.columns))
     assert not run("protocol_numbers")["agrees"].any()
 
 
-def test_settings_that_nothing_knows_are_refused():
-    with pytest.raises(ValueError, match=r"(?s)alphs.*sed"):
-        run("density_ratio", {"alphs": [0.5], "sed": 3})
-    with pytest.raises(ValueError, match=r"(?s)alpha.*2"):
-        run("density_ratio", {"alpha": 2})
+@pytest.mark.parametrize(("settings", "facts"), [({"alphs": [0.5], "sed": 3}, "(?s)alphs.*sed"), ({"alpha": 2}, "(?s)alpha.*2")])
+def test_unknown_and_invalid_settings_are_rejected(settings, facts):
+    with pytest.raises(ValueError, match=facts):
+        run("density_ratio", settings)
 
 
 def test_an_experiment_is_written_as_parquet(tmp_path):
@@ -221,17 +207,13 @@ def test_an_experiment_is_written_as_parquet(tmp_path):
     pd.testing.assert_frame_equal(pd.read_parquet(path), run("density_ratio"))
 
 
-def test_names_can_be_read_without_torch_or_pandas():
-    code = """
-import sys, trueneg.specs.experiments as catalogue
-print(*{"torch", "numpy", "pandas"} & set(sys.modules), len(catalogue.EXPERIMENTS))
-"""
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert finished.stdout.split() == [str(len(EXPERIMENTS))]
+def test_names_of_experiments_are_read_without_torch_or_pandas():
+    code = "import sys, trueneg.specs.experiments; print({'torch', 'numpy', 'pandas'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("name", ["bounds", "experiments", "distributions", "estimate", "scores", "transfer"])
-def test_examples_of(name):
+def test_docstring_examples(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.theory.{name}"))
     assert attempted
     assert not failed

@@ -1,4 +1,4 @@
-"""The stochastic process: its draws against closed forms and against the paper's algorithms as loops."""
+"""The stochastic process: draws against closed forms and against the paper's algorithms as loops."""
 
 import math
 import tracemalloc
@@ -10,43 +10,34 @@ from scipy.stats import binomtest, chisquare, ks_2samp, kstest
 
 from trueneg.theory import Setting, simulate_blocks, simulate_scores
 
-LEVEL = 1e-3  # of every test of a distribution here; the seeds are fixed
+LEVEL = 1e-3  # significance level of the tests of distributions; the seeds are fixed
 ONE_ANCHOR = Setting(anchors=1, negatives=20_000, positives=20_000, slide=0.0)
 
 
 def accept_reject(setting, is_true, generator):
-    """Algorithms 2 and 3, a draw at a time, for the unshifted uniform base."""
+    """Algorithms 2 and 3, draw by draw, for the unshifted uniform base."""
+    alpha = setting.alpha
     while True:
         score = generator.uniform(-0.5, 0.5)
         below = score + 0.5
-        alpha = setting.alpha
-        if is_true:
-            accepted = generator.random() <= (alpha + (1 - 2 * alpha) * below) / alpha
-        else:
-            accepted = generator.random() <= (1 - alpha + (2 * alpha - 1) * below) / alpha
-        if accepted:
+        density = alpha + (1 - 2 * alpha) * below if is_true else 1 - alpha + (2 * alpha - 1) * below
+        if generator.random() <= density / alpha:
             return score / setting.temperature
-
-
-def of_population(setting, share):
-    return setting.population(share)
 
 
 @pytest.mark.parametrize("base", ["uniform", "normal"])
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
-def test_scores_have_the_closed_forms_distributions(base, alpha):
+def test_scores_follow_the_closed_form_distributions(base, alpha):
     setting = ONE_ANCHOR.varied(alpha=alpha, base=base, class_probability=0.3)
     scores = simulate_scores(setting)
     negatives = scores.negatives * setting.temperature
-    kinds = {0.0: negatives[scores.is_true], 1.0: negatives[~scores.is_true], 0.3: negatives[0]}
-    for share, drawn in kinds.items():
-        assert kstest(drawn.numpy(), of_population(setting, share).distribution).pvalue > LEVEL
-    positive = scores.positive[0] * setting.temperature
-    assert kstest(positive.numpy(), of_population(setting, 1.0).distribution).pvalue > LEVEL
+    drawn = [(0.0, negatives[scores.is_true]), (1.0, negatives[~scores.is_true]), (0.3, negatives[0])]
+    for false_share, values in [*drawn, (1.0, scores.positive[0] * setting.temperature)]:
+        assert kstest(values.numpy(), setting.population(false_share).distribution).pvalue > LEVEL
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_draws_are_those_of_the_papers_rejection_loops(share):
+def test_scores_follow_the_distribution_of_the_papers_rejection_loops(share):
     setting = ONE_ANCHOR.varied(negatives=5000)
     generator = np.random.default_rng(5)
     loops = [accept_reject(setting, share == 0, generator) for _ in range(5000)]
@@ -56,7 +47,7 @@ def test_the_draws_are_those_of_the_papers_rejection_loops(share):
 
 
 @pytest.mark.parametrize("base", ["uniform", "normal"])
-def test_means_agree_with_the_exact_mean(base):
+def test_sample_means_agree_with_the_exact_mean(base):
     setting = ONE_ANCHOR.varied(base=base, temperature=1.0, slide=0.4)
     scores = simulate_scores(setting)
     values = scores.negatives[scores.is_true].exp()
@@ -70,7 +61,7 @@ def test_the_share_of_false_negatives_is_the_class_probability():
     assert binomtest(int((~is_true).sum()), is_true.numel(), 0.15).pvalue > LEVEL
 
 
-def test_anchors_of_several_classes_are_as_frequent_as_their_classes():
+def test_classes_of_anchors_follow_their_probabilities():
     rho = (0.5, 0.3, 0.2)
     eta = simulate_scores(Setting(classes=rho, anchors=5000, negatives=4)).class_probability.numpy()
     counts = [int((eta == value).sum()) for value in rho]
@@ -86,7 +77,7 @@ def test_shifts_are_uniform_within_the_slide():
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.2, 2.0])
-def test_scores_stay_within_the_bounds(temperature):
+def test_scores_reach_but_never_exceed_their_bounds(temperature):
     setting = Setting(temperature=temperature, slide=1.0, anchors=500)
     limit = min(1.5, 1 / temperature**2)
     score = simulate_scores(setting).negatives * temperature
@@ -94,7 +85,7 @@ def test_scores_stay_within_the_bounds(temperature):
     assert score.abs().max() > 0.9 * limit
 
 
-def test_blocks_hold_the_same_draws_whatever_their_size():
+def test_draws_do_not_depend_on_the_block_size():
     setting = Setting(anchors=37, negatives=5, positives=3, classes=(0.6, 0.4))
     whole = simulate_scores(setting)
     for draws in (1, 50, 10_000):
@@ -104,7 +95,7 @@ def test_blocks_hold_the_same_draws_whatever_their_size():
     assert len(blocks) == 1
 
 
-def test_kinds_of_draws_do_not_disturb_each_other():
+def test_each_kind_of_draw_has_its_own_generator():
     few, many = (simulate_scores(Setting(anchors=9, positives=count)) for count in (1, 50))
     assert torch.equal(few.negatives, many.negatives)
     other = simulate_scores(Setting(anchors=9, seed=1))
@@ -135,11 +126,11 @@ def test_memory_does_not_grow_with_the_number_of_anchors():
         ({"base": "beta"}, "base.*uniform.*normal.*beta"),
     ],
 )
-def test_settings_out_of_range_name_the_field_and_the_value(wrong, facts):
+def test_errors_name_the_field_and_the_value_out_of_range(wrong, facts):
     with pytest.raises(ValueError, match=f"(?s){facts}"):
         Setting(**wrong)
 
 
-def test_class_probabilities_may_be_a_list_and_are_rounded():
+def test_class_probabilities_may_be_a_list_with_rounding_errors():
     assert Setting(classes=[0.6, 0.4]) == Setting(classes=(0.6, 0.4))
     assert simulate_scores(Setting(anchors=2, classes=[1 / 3, 1 / 3, 0.3333335])).positive.shape == (2, 10)

@@ -1,4 +1,4 @@
-"""Lemma 2 and Theorem 4: exact losses against loops, the lemma on random sets, the constants against gradients."""
+"""Lemma 2 and Theorem 4: exact losses against loops, the lemma on random sets, constants against gradients."""
 
 import math
 
@@ -46,19 +46,12 @@ def asymptotic_by_loops(features, labels, negatives, temperature):
     return total / len(rows)
 
 
-def means_of(rows, labels):
-    return {
-        c: [
-            sum(row[d] for row, label in zip(rows, labels, strict=True) if label == c) / labels.count(c)
-            for d in range(len(rows[0]))
-        ]
-        for c in set(labels)
-    }
-
-
 def mean_classifier_by_loops(features, labels, temperature, task):
     rows, labels = unit(features), labels.tolist()
-    means = means_of(rows, labels)
+    means = {}
+    for c in task:
+        members = [row for row, label in zip(rows, labels, strict=True) if label == c]
+        means[c] = [sum(column) / len(members) for column in zip(*members, strict=True)]
     losses = []
     for row, label in zip(rows, labels, strict=True):
         if label in task:
@@ -68,7 +61,7 @@ def mean_classifier_by_loops(features, labels, temperature, task):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_the_asymptotic_loss_is_the_loops(temperature):
+def test_the_asymptotic_loss_equals_loops(temperature):
     features, labels = labelled()
     expected = [asymptotic_by_loops(features, labels, count, temperature) for count in (1, 20, 300)]
     np.testing.assert_allclose(asymptotic_loss(features, labels, (1, 20, 300), temperature), expected)
@@ -81,7 +74,7 @@ def test_the_asymptotic_loss_does_not_depend_on_blocks(monkeypatch):
     torch.testing.assert_close(asymptotic_loss(features, labels, (5,)), whole)
 
 
-def test_the_mean_classifiers_losses_are_the_loops():
+def test_the_losses_of_the_mean_classifier_equal_loops():
     features, labels = labelled()
     expected = mean_classifier_by_loops(features, labels, 0.5, task=(0, 1, 2))
     assert mean_classifier_loss(features, labels, 0.5) == pytest.approx(expected)
@@ -105,7 +98,7 @@ def test_lemma_2_holds_on_random_sets(seed, count, classes, temperature):
     assert (promised["value"] >= supervised - 1e-12).all()
 
 
-def test_lemma_2_can_fail_below_its_number():
+def test_lemma_2_can_fail_with_too_few_negatives():
     labels = torch.arange(40) % 4
     frame = lemma_2(torch.eye(4)[labels], labels, negatives=(1,))
     loss = frame.set_index("quantity")["value"]
@@ -120,7 +113,7 @@ def test_labels_may_have_gaps_and_features_any_length():
     np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-6, atol=1e-6)
 
 
-def test_the_smallest_number_of_the_lemma():
+def test_the_smallest_number_of_negatives_of_the_lemma():
     low = 0.2 * 0.05 / 1.05
     assert smallest_number([low, 0.2 / 1.05]) == 104  # CIFAR10-r at r = 0.05
     assert smallest_number([0.5, 0.5]) == 1
@@ -138,7 +131,7 @@ def test_gradient_descent_finds_the_best_linear_classifier():
 
 
 @pytest.mark.parametrize(("negatives", "positives", "eta"), [(1, 1, 0.0), (3, 2, 0.3), (50, 5, 0.8)])
-def test_no_gradient_of_the_loss_is_longer_than_its_constant(negatives, positives, eta):
+def test_no_gradient_exceeds_the_lipschitz_constant(negatives, positives, eta):
     """Equation 28, at points of the domain that similarities of unit vectors can reach."""
     constant = lipschitz_constant(negatives, positives, eta)
     generator = torch.Generator().manual_seed(negatives)
@@ -152,28 +145,28 @@ def test_no_gradient_of_the_loss_is_longer_than_its_constant(negatives, positive
         b = (similarities[negatives:] - positive).requires_grad_()
         c, d = positive.clone().requires_grad_(), torch.tensor(eta, dtype=torch.float64, requires_grad=True)
         g = torch.maximum((a.exp().mean() - d * b.exp().mean()) / (1 - d), torch.exp(-1 - c))
-        gradients = torch.autograd.grad((1 + negatives * g).log(), (a, b, c, d), allow_unused=True)
-        longest = max(longest, math.sqrt(sum(float(each.square().sum()) for each in gradients if each is not None)))
+        gradients = torch.autograd.grad((1 + negatives * g).log(), (a, b, c, d), materialize_grads=True)
+        longest = max(longest, math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients)))
     assert 0 < longest <= constant
 
 
-def test_the_terms_of_theorem_4_are_those_of_its_equation():
+def test_the_terms_of_theorem_4_follow_its_equation():
     rho = [0.2, *[0.1] * 8]
     frame = theorem_4(5.0, 3, 2, rho, dimension=4, samples=100)
-    found = frame.set_index(["encoders", "term"])["value"]
+    values = frame.set_index(["encoders", "term"])["value"]
     lipschitz = lipschitz_constant(3, 2, 0.2) * math.sqrt(4 * 3 + 4 * 2 + 1 + 5 + 1 + 5)  # equation 56, κ constant
-    # The supremum over all functions into the unit ball: each of the points turns towards its own signs.
+    # The supremum over all functions into the unit ball: every point is mapped to the direction of its signs.
     signs = np.sign(np.random.default_rng(0).normal(size=((3 + 2 + 2) * 100, 4)))
-    supremum = sum(float(each @ (each / np.linalg.norm(each))) for each in signs)
-    assert found["all functions", "complexity"] == pytest.approx(lipschitz * supremum / 100)
+    supremum = sum(float(point @ (point / np.linalg.norm(point))) for point in signs)
+    assert values["all functions", "complexity"] == pytest.approx(lipschitz * supremum / 100)
     largest = math.log(1 + 3 * (math.exp(2) - 0.2 * math.exp(-2)) / 0.8)
-    assert found["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(20) / 100))  # δ = 0.05
-    assert found["linear maps", "Proposition 1"] == proposition_1(3, 2, rho, rho)
-    assert found["linear maps", "log C (no information)"] == pytest.approx(math.log(9))
+    assert values["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(20) / 100))  # δ = 0.05
+    assert values["linear maps", "Proposition 1"] == proposition_1(3, 2, rho, rho)
+    assert values["linear maps", "log C (no information)"] == pytest.approx(math.log(9))
     for encoders in ("all functions", "linear maps"):
-        terms = found[encoders].drop(["sum", "log C (no information)"])
-        assert found[encoders, "sum"] == pytest.approx(terms.sum())
-    assert found["linear maps", "complexity"] < found["all functions", "complexity"]
+        terms = values[encoders].drop(["sum", "log C (no information)"])
+        assert values[encoders, "sum"] == pytest.approx(terms.sum())
+    assert values["linear maps", "complexity"] < values["all functions", "complexity"]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +176,6 @@ def test_the_terms_of_theorem_4_are_those_of_its_equation():
         (torch.ones(4, 2), torch.zeros(3, dtype=torch.int64), r"features .*\(4, 2\).* labels .*\(3,\)"),
     ],
 )
-def test_sets_without_true_negatives_or_of_other_shapes_are_refused(features, labels, sentence):
+def test_sets_without_true_negatives_or_with_mismatched_shapes_are_rejected(features, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         lemma_2(features, labels, negatives=(1,))

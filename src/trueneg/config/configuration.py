@@ -19,13 +19,14 @@ from trueneg.specs.resources import RESOURCES, Resources
 from trueneg.specs.settings import Boolean, Name, Settings, models_within, tag_of
 
 AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy, Discriminator("kind")]
+WITH_KIND = BeforeValidator(lambda study: {"kind": "images", **study} if isinstance(study, dict) else study)
 KINDS: dict[str, Any] = {kind: study for study in models_within(AnyStudy) for kind in tag_of(study)[1]}
 GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies
 
 
 def _rule(default: Resources) -> Any:
     """Return the type and default of a rule's resources; omitted keys take the rule's defaults."""
-    complete = BeforeValidator(lambda given: default.model_dump() | given if isinstance(given, dict) else given)
+    complete = BeforeValidator(lambda keys: default.model_dump() | keys if isinstance(keys, dict) else keys)
     return Annotated[Resources, complete], Field(default, description=f"default: {default}")
 
 
@@ -41,7 +42,7 @@ RuleResources = create_model(
 class Configuration(Settings):
     """A configuration: its studies, and settings that all studies share."""
 
-    studies: dict[Name, AnyStudy]
+    studies: dict[Name, Annotated[AnyStudy, WITH_KIND]]
     retrain_stale: Boolean = Field(False, description="retrain runs made before a VERSION was raised; old runs are kept")
     resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 

@@ -46,27 +46,26 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
     """Report unknown names of the language models that provide class probabilities or initial weights."""
     yield from _unknown("eta.language_model", [study.eta.language_model], study.language_models, "language models")
-    known = [
-        f"{name}/{corpus}/{model}" for name, one in texts.items() for corpus in corpora(one) for model in one.language_models
+    starts = [
+        f"{name}/{corpus}/{model}" for name, text in texts.items() for corpus in corpora(text) for model in text.language_models
     ]
     for label, model in study.language_models.items():
-        yield from _unknown(f"language_models.{label}.start", [model.start], known, "language models in the given files")
+        yield from _unknown(f"language_models.{label}.start", [model.start], starts, "language models in the given files")
 
 
 def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     """Report unknown names in comparisons and figures."""
     primary, data = study.primary, datasets(study)
     labels = study.objectives if study.tuning is not None else objectives(study)
-    for key in ("treatment", "baseline", "oracle"):
-        yield from _unknown(f"primary.{key}", [getattr(primary, key)], study.objectives)
+    yield from _unknown("primary.oracle", [primary.oracle], study.objectives)
     oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
         yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
     named = {f"contrasts.{number}": contrast for number, contrast in enumerate(study.contrasts)}
     minus = {f"{key}.minus": contrast.minus for key, contrast in named.items() if contrast.minus is not None}
     for key, contrast in {"primary": primary, **named, **minus}.items():
-        if contrast is not primary:
-            yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
+        yield from _unknown(f"{key}.treatment", [contrast.treatment], study.objectives)
+        yield from _unknown(f"{key}.baseline", [contrast.baseline], study.objectives)
         if contrast.treatment == contrast.baseline:
             yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two different objectives"
     for key, contrast in named.items():
@@ -94,15 +93,15 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
     if study.sweeps != "combined":
         yield f"sweeps is {study.sweeps!r}, which selects nothing; expected combined, or no tuning"
         return
-    tuned, known = families(study), comparable(study)
+    tuned = families(study)
     if both := sorted({*tuning.seeds} & {*study.seed_list}):
-        yield f"tuning.seeds and seeds both contain {', '.join(map(str, both))}; expected other seeds in each stage"
+        yield f"tuning.seeds and seeds both contain {', '.join(map(str, both))}; expected disjoint seeds"
     if baseline in study.objectives and baseline not in tuned:
         yield f"primary.baseline {baseline!r} is not tuned; give it as many configurations as the other tuned objectives"
     counts = {name: len(variants) for name, variants in tuned.items()}
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        yield f"objectives: {found} configurations; expected the same number for every tuned objective"
+        budgets = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        yield f"objectives: {budgets} configurations; expected the same number for every tuned objective"
     for name, variants in tuned.items():
         first, *others = map(json.loads, variants.values())
         varied = [field for field, value in first.items() if any(other[field] != value for other in others)]
@@ -111,7 +110,7 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
     for follower, family in tuning.follow.items():
         yield from _follower(study, follower, family, tuned)
     if tuning.by is not None:
-        yield from (mistakes := list(_not_measured("tuning.by", tuning.by, study, known)))
+        yield from (mistakes := list(_not_measured("tuning.by", tuning.by, study, comparable(study))))
         if not mistakes and not METRICS[tuning.by.metric].higher_is_better:
             yield f"tuning.by.metric is {tuning.by.metric!r}; expected one for which higher is better"
 
@@ -123,10 +122,10 @@ def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection
     if unknown:
         yield from unknown
         return
-    own = study.objectives[follower]
-    if values := swept(own):
+    objective = study.objectives[follower]
+    if values := swept(objective):
         yield f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows {family}; expected a single value"
-    if absent := [field for field in swept(study.objectives[family]) if field_of(own, field) is None]:
+    if absent := [field for field in swept(study.objectives[family]) if field_of(objective, field) is None]:
         yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
     elif not any(taken_over(study, follower).values()):
         yield f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove one of them"
@@ -151,9 +150,8 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         reports: Any = texts[data.text].reports
         if reports.source != data.source:
             yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
-        for corpus in dict.fromkeys(
-            of_seed({"corpus": data.corpus}, seed)["corpus"] for seed in (*pilot_seeds(study), *study.seed_list)
-        ):
+        seeds = (*pilot_seeds(study), *study.seed_list)
+        for corpus in dict.fromkeys(of_seed({"corpus": data.corpus}, seed)["corpus"] for seed in seeds):
             yield from _unknown_dataset("dataset.corpus", corpus, corpora(texts[data.text]))
         by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
         if by_text and texts[data.text].scoring.variant == "causal":
@@ -190,31 +188,26 @@ CHECKS: tuple[tuple[type, Any], ...] = (
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
     """Report a primary measurement that cannot be compared with chance, or by which variants cannot be selected."""
-    known, measured = comparable(study), study.primary.measurement
-    if mistakes := list(_not_measured("primary", study.primary, study, known)):
+    tasks, primary = comparable(study), study.primary.measurement
+    if mistakes := list(_not_measured("primary", study.primary, study, tasks)):
         yield from mistakes
         return
-    task = next(task for one, task in known.items() if one.task == measured.task)
-    if not _has_chance(measured, task):
-        found = ", ".join(str(value) for value in measured if value is not None)
-        usable = (
-            f"{one.task}, {one.metric}" + (" with a direction and a k" if one.k else "")
-            for one, its_task in known.items()
-            if _has_chance(one, its_task)
-        )
+    task_of = {measured.task: task for measured, task in tasks.items()}
+    if not _has_chance(primary, task_of[primary.task]):
+        with_chance = [measured for measured, task in tasks.items() if _has_chance(measured, task)]
+        usable = dict.fromkeys(f"{row.task}, {row.metric}{' with a direction and a k' if row.k else ''}" for row in with_chance)
         yield (
-            f"primary is {found}; expected a measurement with a known chance level for which "
-            f"higher is better: {'; '.join(dict.fromkeys(usable))}"
+            f"primary is {', '.join(str(value) for value in primary if value is not None)}; expected a measurement with a known "
+            f"chance level for which higher is better: {'; '.join(usable)}"
         )
-    splits = {one.task: its_task.splits(study) for one, its_task in known.items()}
     several = [name for name, variants in candidates(study).items() if len(variants) > 1]
-    key, selecting = ("primary", measured) if study.selected_by == measured else ("tuning.by", study.selected_by)
-    if several and "validation" not in splits.get(selecting.task, ("validation",)):
-        others = ", ".join(name for name, own in splits.items() if "validation" in own)
+    key, selecting = ("primary", primary) if study.selected_by == primary else ("tuning.by", study.selected_by)
+    validated = [name for name, task in task_of.items() if "validation" in task.splits(study)]
+    if several and selecting.task in task_of and selecting.task not in validated:
         yield (
             f"{key}.task is {selecting.task!r}, which is not measured on the validation split, where one variant of each of "
-            f"{', '.join(several)} is selected; expected one of: {others}; or single values instead of lists, except "
-            "for settings named in conditions"
+            f"{', '.join(several)} is selected; expected one of: {', '.join(validated)}; or single values instead of lists, "
+            "except for settings named in conditions"
         )
 
 
@@ -223,36 +216,33 @@ def _has_chance(measured: Measurement, task: Task) -> bool:
     return bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
 
 
-def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, known: Iterable[Measurement]) -> Iterator[str]:
-    """Report a measurement that is not among the known ones."""
-    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}.get(given.task)
+def _not_measured(key: str, section: MeasurementSettings, study: TrainedStudy, rows: Iterable[Measurement]) -> Iterator[str]:
+    """Report a measurement that is not among the study's rows."""
+    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}.get(section.task)
     if needs and not study.provided[needs]:
-        yield f"{key}.task {given.task!r} needs {needs}, which {study.dataset.source} does not have; remove or change it"
+        yield f"{key}.task {section.task!r} needs {needs}, which {study.dataset.source} does not have; remove or change it"
         return
-    left = list(known)
-    for column, value in given.measurement._asdict().items():
-        values = dict.fromkeys(getattr(one, column) for one in left)
+    matching = list(rows)
+    for column, value in section.measurement._asdict().items():
+        values = dict.fromkeys(getattr(measured, column) for measured in matching)
         wanted = EACH_CLASS if column == "group" and value not in (None, *GROUPS, *values) else value
         if wanted in values:
-            left = [one for one in left if getattr(one, column) == wanted]
+            matching = [measured for measured in matching if getattr(measured, column) == wanted]
             continue
-        expected = ", ".join("nothing" if one is None else format_value(one) for one in values)
+        expected = ", ".join("nothing" if choice is None else format_value(choice) for choice in values)
         yield f"{key}.{column} is {'missing' if value is None else repr(value)}; expected one of: {expected}"
         if column in ("task", "metric"):  # the other columns depend on it
             return
 
 
-def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind: str = "objectives") -> Iterator[str]:
-    """Report names under a key that are not among the known ones; None is skipped."""
-    for name in names:
-        if name is not None and name not in known:
-            yield f"{key} refers to {name!r}; " + (
-                f"expected one of the {kind}: {', '.join(known)}" if known else f"there are no {kind}"
-            )
+def _unknown(key: str, names: Iterable[str | None], allowed: Collection[str], kind: str = "objectives") -> Iterator[str]:
+    """Report names under a key that are not allowed; None is skipped."""
+    expected = f"expected one of the {kind}: {', '.join(allowed)}" if allowed else f"there are no {kind}"
+    yield from (f"{key} refers to {name!r}; {expected}" for name in names if name is not None and name not in allowed)
 
 
-def _unknown_dataset(key: str, label: str | None, known: Collection[str]) -> Iterator[str]:
+def _unknown_dataset(key: str, label: str | None, labels: Collection[str]) -> Iterator[str]:
     """Report a data set that does not exist, or a missing name if there are several data sets."""
-    if label is None and len(known) > 1:
-        yield f"{key} is missing; expected one of the data sets: {', '.join(known)}"
-    yield from _unknown(key, [label], known, "data sets")
+    if label is None and len(labels) > 1:
+        yield f"{key} is missing; expected one of the data sets: {', '.join(labels)}"
+    yield from _unknown(key, [label], labels, "data sets")

@@ -10,11 +10,10 @@ from pydantic import Field
 
 from trueneg.config.trained_study import (
     CONDITIONS,
-    EvaluationResources,
     Panels,
-    PrimaryContrast,
+    PrimarySettings,
+    SharedTrainingSettings,
     TrainedStudy,
-    Training,
 )
 from trueneg.specs import tasks
 from trueneg.specs.encoders import ImageEncoder
@@ -40,17 +39,14 @@ Resolution = Annotated[Integer, Field(ge=4, le=1024)]
 Condition = Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]
 if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives discovered at import
     from typing import Any as AnyObjective
-
-    Source = str
-    TaskName = str
-    EvaluationSettings = EvaluationResources
+    from typing import Any as EvaluationSettings
+    from typing import Any as Source
+    from typing import Any as TaskName
 else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
     AnyObjective = union_of(*OF_TWO_VIEWS)
-    EvaluationSettings = tasks.evaluation_section(
-        "EvaluationSettings", "Evaluations of the frozen encoder.", EvaluationResources, tasks.IMAGES
-    )
+    EvaluationSettings = tasks.evaluation_section("EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES)
 
 
 class DatasetSettings(Settings):
@@ -64,8 +60,7 @@ class DatasetSettings(Settings):
     rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
     test: OpenFraction | None = Field(
-        None,
-        description="fraction held out if there are no official test images: required for own images; none for digits: 0.25",
+        None, description="fraction held out if there are no official test images: required for own images; none for digits: 0.25"
     )
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
@@ -93,7 +88,7 @@ class AugmentationSettings(Settings):
     strength: Sweepable[Positive] = Field(1.0, description="multiplier of the colour jitter or of the distortions of digits")
 
 
-class TrainingSettings(Training):
+class TrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training."""
 
     batch_size: Sweepable[AtLeastTwo] = Field(128, description="images per step, two views each; N = 2·batch_size − 2 negatives")
@@ -104,16 +99,13 @@ class TrainingSettings(Training):
     compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
 
 
-class ImageContrast(PrimaryContrast):
+class ImageContrast(PrimarySettings):
     """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     task: TaskName = Field("linear probe", description="evaluation task")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
-    oracle: str | None = Field(
-        None,
-        description="objective whose gain over the baseline is the headroom; required unless dataset.unlabelled is set",
-    )
+    oracle: str | None = Field(None, description="objective whose gain is the headroom; required without dataset.unlabelled")
 
 
 class DatasetFigure(Settings):

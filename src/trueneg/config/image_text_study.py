@@ -11,11 +11,10 @@ from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
     CONDITIONS,
-    EvaluationResources,
     Panels,
-    PrimaryContrast,
+    PrimarySettings,
+    SharedTrainingSettings,
     TrainedStudy,
-    Training,
 )
 from trueneg.specs import tasks
 from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
@@ -43,14 +42,13 @@ CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
 if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
     from typing import Any as AnyObjective
-
-    TaskName = str
-    ImageTextEvaluationSettings = EvaluationResources
+    from typing import Any as ImageTextEvaluationSettings
+    from typing import Any as TaskName
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.PAIRS)]
     AnyObjective = union_of(*OF_PAIRS, Released)
     ImageTextEvaluationSettings = tasks.evaluation_section(
-        "ImageTextEvaluationSettings", "Evaluations of the trained or released networks.", EvaluationResources, tasks.PAIRS
+        "ImageTextEvaluationSettings", "Evaluations of the trained or released networks.", tasks.PAIRS
     )
 
 
@@ -95,7 +93,7 @@ class RadiographAugmentationSettings(Settings):
     evaluated: Literal["crop", "whole"] = Field("crop", description="what evaluation sees: the central crop, or the whole image")
 
 
-class ImageTextTrainingSettings(Training):
+class ImageTextTrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training."""
 
     kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
@@ -108,7 +106,7 @@ class ImageTextTrainingSettings(Training):
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="learning rate schedule after the warm-up")
 
 
-class ImageTextContrast(PrimaryContrast):
+class ImageTextContrast(PrimarySettings):
     """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     task: TaskName = Field("zero-shot", description="evaluation task")
@@ -165,9 +163,9 @@ class ImageTextStudy(TrainedStudy):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
             smallest = round(min(values_of(sections["augmentation"].crop)) * min(values_of(self.dataset.resolution)))
             if image.name == "clip" and smallest < CLIP_STRIDE:
-                found = f"dataset.resolution and augmentation.crop give {smallest}"
                 raise ValueError(
-                    f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but {found}"
+                    f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but "
+                    f"dataset.resolution and augmentation.crop give {smallest}"
                 )
         return self
 

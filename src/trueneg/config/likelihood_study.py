@@ -45,9 +45,7 @@ class LanguageModelSettings(ResumableResources):
     hidden: Count = Field(128, description="width of a new model")
     layers: Count = Field(2, description="layers of a new model")
     heads: Count = Field(2, description="attention heads of a new model")
-    longest: Count = Field(
-        128, description="maximum input length of a new model, in tokens; longer sentences are scored in windows"
-    )
+    longest: Count = Field(128, description="maximum input of a new model, in tokens; longer sentences are scored in windows")
     threads: Count = technical(1, "intra-op threads per process")
 
     @model_validator(mode="after")

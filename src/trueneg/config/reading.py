@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from trueneg.config.configuration import GLOBAL_KEYS, Configuration
 from trueneg.config.contradictions import contradictions
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
 from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
@@ -31,16 +32,12 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     Raises:
         UserError: with one sentence per mistake.
     """
-    given = {key: raw[key] for key in GLOBAL_KEYS if key in raw}
-    studies = {
-        name: {"kind": "images", **study} if isinstance(study, Mapping) else study
-        for name, study in raw.items()
-        if name not in given
-    }
+    shared = {key: raw[key] for key in GLOBAL_KEYS if key in raw}
+    studies = {name: study for name, study in raw.items() if name not in GLOBAL_KEYS}
     if not studies:
         raise UserError(f"{where}: no studies found; expected a mapping from study names to studies.")
     try:
-        configuration = Configuration.model_validate({"studies": studies, **given})
+        configuration = Configuration.model_validate({"studies": studies, **shared})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
     except ValidationError as error:
         mistakes = _joined([_sentence(mistake, raw) for mistake in error.errors(include_url=False)])
@@ -57,13 +54,8 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
     """
     merged: dict[str, Any] = {}
     for path in paths:
-        try:
+        with reading(path, "YAML", "Correct the file.", missing="Check the path."):
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except Exception as error:  # an invalid date raises ValueError, deep nesting RecursionError
-            mark = getattr(error, "problem_mark", None)
-            line = f" on line {mark.line + 1}" if mark else ""
-            reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
-            raise UserError(f"{path} cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
         merged |= raw
@@ -80,32 +72,32 @@ def _joined(sentences: Sequence[str]) -> list[str]:
     """Join the sentences about one value, one per type that it may have; they differ only in what they expect."""
     expected: dict[str, list[str]] = {}
     for sentence in dict.fromkeys(sentences):
-        found, separator, alternative = sentence.partition("; expected ")
-        expected.setdefault(found + separator, []).append(alternative.removesuffix("."))
-    return [f"{found}{', or '.join(alternatives)}." if alternatives[0] else found for found, alternatives in expected.items()]
+        value, separator, alternative = sentence.partition("; expected ")
+        expected.setdefault(value + separator, []).append(alternative.removesuffix("."))
+    return [f"{value}{', or '.join(alternatives)}." if alternatives[0] else value for value, alternatives in expected.items()]
 
 
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     """Format one of pydantic's errors as a sentence: key, found, expected."""
-    kind, location, given, context = mistake["type"], mistake["loc"], mistake["input"], mistake.get("ctx", {})
+    kind, location, value, context = mistake["type"], mistake["loc"], mistake["input"], mistake.get("ctx", {})
     key = _key(location[1:] if location[0] == "studies" else location, raw)
     if kind == "missing":
         return f"{key}.{location[-1]} is missing."
     if kind == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}."
+        keys = _known_keys(location[:-1])
+        close = difflib.get_close_matches(str(location[-1]), keys, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(keys)}."
         return f"{key} is not a known key; {hint}"
     if kind == "value_error":
         return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " must set …"
     expected = EXPECTED.get(kind) or re.sub(r"^\w+ should (be|have) | after validation", "", mistake["msg"])
     if kind.startswith("union_tag"):
         tag = context["discriminator"].strip("'")
-        if tag not in given:
+        if tag not in value:
             return f"{key}.{tag} is missing."
-        key, given, expected = f"{key}.{tag}", given[tag], f"one of {context['expected_tags']}"
+        key, value, expected = f"{key}.{tag}", value[tag], f"one of {context['expected_tags']}"
     expected = re.sub("^(?=greater|less)", "a number ", expected)
-    return f"{key} is {_shown(given)}; expected {expected}."
+    return f"{key} is {_shown(value)}; expected {expected}."
 
 
 def _key(location: Sequence[str | int], raw: Any) -> str:

@@ -46,9 +46,9 @@ def _models(model: type[Settings], title: str, prefix: str = "", tag: str = "") 
     for key, field in model.model_fields.items():
         inside = models_within(field.annotation)
         for inner in inside:
-            own, values = tag_of(inner) if len(inside) > 1 else ("", ())
-            place = f"{prefix}{key} with {own}: {' or '.join(values)}" if own else prefix + key
-            yield from _models(inner, place, f"{place}.", own)
+            inner_tag, values = tag_of(inner) if len(inside) > 1 else ("", ())
+            path = f"{prefix}{key} with {inner_tag}: {' or '.join(values)}" if inner_tag else prefix + key
+            yield from _models(inner, path, f"{path}.", inner_tag)
 
 
 def _section(model: type[Settings], title: str, hidden: str) -> str:

@@ -24,6 +24,14 @@ RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
 
 
+class Variant(NamedTuple):
+    """A variant of an objective: the objective's name, the swept values by field, and the resolved sections."""
+
+    objective: str
+    values: dict[str, Any]
+    sections: Sections
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """One training run: resolved settings (no sweeps left) and a seed."""
@@ -40,8 +48,8 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """The runs of one configuration of an objective, and its swept values as written in the rows."""
+class VariantRuns:
+    """The runs of one variant of an objective, and its swept values as written in the rows."""
 
     variant: str
     runs: list[Run]
@@ -63,7 +71,7 @@ class Job:
     objective: str
     block: str
     row_names: dict[str, str]
-    choices: dict[str, Choice]
+    choices: dict[str, VariantRuns]
     family: str | None = None
     is_pilot: bool = False
 
@@ -94,13 +102,13 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 def swept(section: Settings) -> dict[str, list[Any]]:
     """Return a section's sweeps by field, with dotted paths for nested sections; fields of list type are excluded."""
-    fields, found = type(section).model_fields, dict[str, list[Any]]()
+    fields, sweeps = type(section).model_fields, dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
-            found |= {f"{name}.{path}": values for path, values in swept(value).items()}
+            sweeps |= {f"{name}.{path}": values for path, values in swept(value).items()}
         elif isinstance(value, list) and get_origin(fields[name].annotation) is not list:
-            found[name] = value
-    return found
+            sweeps[name] = value
+    return sweeps
 
 
 def field_of(section: Settings, path: str) -> FieldInfo | None:
@@ -168,9 +176,9 @@ def conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], TrainedSt
     """Return the swept values of each data set or condition, and the study with these values, by label."""
     chosen = {field: values for field, values in swept(study.training).items() if field in study.conditions}
     sweeps = {"dataset": swept(study.dataset), "training": chosen}
-    found = _resolved({"dataset": study.dataset, "training": study.training}, sweeps)
     name = data_name(study.dataset.source, getattr(study.dataset, "path", None))
-    return {label or name: (values, study.model_copy(update=sections)) for label, values, sections in found}
+    resolved = _resolved({"dataset": study.dataset, "training": study.training}, sweeps)
+    return {label or name: (values, study.model_copy(update=sections)) for label, values, sections in resolved}
 
 
 def datasets(study: TrainedStudy) -> dict[str, Any]:
@@ -191,26 +199,26 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
     return {label: views * (resolved.training.batch_size - 1) for label, (_, resolved) in conditions(study).items()}
 
 
-def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sections]]:
-    """Return each objective's variants by label: the objective's name, the swept values by field, and the resolved sections.
+def objectives(study: TrainedStudy) -> dict[str, Variant]:
+    """Return the variants of all objectives by label.
 
     Conditions do not define variants, so the labels are the same for each condition. The first variant of an objective has the
     first value of each of its sweeps; if ``sweeps`` is ``one at a time``, it is the base.
     """
-    found = {}
     _, resolved = next(iter(conditions(study).values()))
-    for name, objective in resolved.objectives.items():
-        for label, values, sections in _resolved(resolved.sections_of(objective), combined=study.sweeps):
-            found[f"{name},{label}" if label else name] = name, values, sections
-    return found
+    return {
+        f"{name},{label}" if label else name: Variant(name, values, sections)
+        for name, objective in resolved.objectives.items()
+        for label, values, sections in _resolved(resolved.sections_of(objective), combined=study.sweeps)
+    }
 
 
 def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return each objective's variants, as written in the rows, by label."""
-    found: dict[str, dict[str, str]] = {}
-    for label, (name, values, _) in objectives(study).items():
-        found.setdefault(name, {})[label] = canonical(values)
-    return found
+    by_objective: dict[str, dict[str, str]] = {name: {} for name in study.objectives}
+    for label, variant in objectives(study).items():
+        by_objective[variant.objective][label] = canonical(variant.values)
+    return by_objective
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
@@ -219,7 +227,8 @@ def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
     If ``sweeps`` is ``one at a time``, this is only the base; for an objective that follows another, it is a single variant.
     """
     single = set(study.objectives) if study.sweeps == "one at a time" else followed(study)
-    return {name: dict(itertools.islice(found.items(), 1 if name in single else None)) for name, found in variants(study).items()}
+    labelled = variants(study)
+    return labelled | {name: dict(itertools.islice(labelled[name].items(), 1)) for name in labelled if name in single}
 
 
 def followed(study: TrainedStudy) -> dict[str, str]:
@@ -229,7 +238,8 @@ def followed(study: TrainedStudy) -> dict[str, str]:
 
 def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return the objectives that a tuned study tunes, with their variants by label; empty if the study is not tuned."""
-    return {name: found for name, found in candidates(study).items() if study.tuning is not None and len(found) > 1}
+    selectable = candidates(study) if study.tuning is not None else {}
+    return {name: variants for name, variants in selectable.items() if len(variants) > 1}
 
 
 def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
@@ -237,11 +247,11 @@ def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
 
     These are the swept settings of shared sections, and those of the objective that the follower leaves at their defaults.
     """
-    own, found = study.objectives[follower], {}
-    for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items():
-        is_own = section == "objective"
-        found[section] = [field for field in swept(model) if not is_own or _at_default(own, field)]
-    return found
+    objective = study.objectives[follower]
+    return {
+        section: [field for field in swept(model) if section != "objective" or _at_default(objective, field)]
+        for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items()
+    }
 
 
 def _at_default(section: Settings, path: str) -> bool:
@@ -273,77 +283,60 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
 def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
     """Return blocks of seeds by name; the name lists the seeds, so a block that grows gets a new name."""
     size = 1 if getattr(study.dataset, "corpus_per_seed", False) else study.training.seeds_per_job
-    found = {}
+    named = {}
     for start in range(0, len(seeds), size):
         block = seeds[start : start + size]
         contiguous = len(block) > 1 and block == list(range(block[0], block[-1] + 1))
-        found["seed" + (f"{block[0]}-{block[-1]}" if contiguous else "+".join(map(str, block)))] = block
-    return found
+        named["seed" + (f"{block[0]}-{block[-1]}" if contiguous else "+".join(map(str, block)))] = block
+    return named
 
 
-class Plan(NamedTuple):
-    """The training under one label on every block of seeds: the swept values and sections of each possible winner."""
+def _variants_to_train(study: TrainedStudy) -> Iterator[tuple[str, dict[str, Variant], str | None, bool]]:
+    """Yield labels of jobs with their variants by winner, the family whose winner decides, and whether they are pilots.
 
-    label: str
-    objective: str
-    choices: dict[str, tuple[dict[str, Any], Sections]]
-    family: str | None = None
-    is_pilot: bool = False
-
-
-def plans(study: TrainedStudy) -> Iterator[Plan]:
-    """Yield a study's plans for a data set: one per variant or, if the study is tuned, per candidate and then per objective."""
-    found = objectives(study)
-    every_variant = (Plan(label, name, {"": (values, sections)}) for label, (name, values, sections) in found.items())
-    if study.tuning is None:
-        yield from every_variant
-        return
-    tuned = families(study)
-    if pilot_seeds(study):
-        yield from (plan._replace(is_pilot=True) for plan in every_variant if plan.objective in tuned)
-    for name in study.objectives:
+    There is one label per variant or, if the study is tuned, per candidate of the first stage and then per objective.
+    """
+    variants, tuned = objectives(study), families(study)
+    for label, variant in variants.items():
+        if study.tuning is None or (pilot_seeds(study) and variant.objective in tuned):
+            yield label, {"": variant}, None, study.tuning is not None
+    for name in study.objectives if study.tuning is not None else ():
         family = followed(study).get(name, name)
-        winners = [(values, sections) for of, values, sections in found.values() if of == family]
+        winners = [variant for variant in variants.values() if variant.objective == family]
         if family in tuned:
-            choices = {canonical(values): _following(study, name, values, sections) for values, sections in winners}
-            yield Plan(name, name, choices, family)
+            yield name, {canonical(winner.values): _following(study, name, winner) for winner in winners}, family, False
         else:
-            yield Plan(name, name, {"": winners[0]})
+            yield name, {"": winners[0]}, None, False
 
 
-def _following(study: TrainedStudy, name: str, values: dict[str, Any], sections: Sections) -> tuple[dict[str, Any], Sections]:
-    """Return the values and the sections of an objective, given its family's winner."""
+def _following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
+    """Return the variant of an objective to train, given its family's winner."""
     if name not in followed(study):
-        return values, sections
-    own, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
+        return winner
+    sections, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
     for section, fields in taken.items():
         for field in fields:
-            own[section] = _replaced(own[section], field, attrgetter(field)(sections[section]))
-    return {field: values[field] for fields in taken.values() for field in fields}, own
+            sections[section] = _replaced(sections[section], field, attrgetter(field)(winner.sections[section]))
+    return Variant(name, {field: winner.values[field] for fields in taken.values() for field in fields}, sections)
 
 
 def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
     """Yield the training jobs of a study."""
-    seeds_of = {stage: _blocks(study, seeds) for stage, seeds in ((True, pilot_seeds(study)), (False, study.seed_list))}
     for dataset, (condition, resolved) in conditions(study).items():
-        for plan in plans(resolved):
-            row_names = {"study": name, "dataset": dataset, "objective": plan.objective, "condition": canonical(condition)}
-            settings = {
-                winner: (canonical(values), _plain(sections | {"dataset": resolved.dataset}))
-                for winner, (values, sections) in plan.choices.items()
-            }
-            if plan.family is None:
-                row_names["variant"] = settings[""][0]
-            for block, seeds in seeds_of[plan.is_pilot].items():
+        for label, variants, family, is_pilot in _variants_to_train(resolved):
+            first = next(iter(variants.values()))
+            row_names = {"study": name, "dataset": dataset, "objective": first.objective, "condition": canonical(condition)}
+            if family is None:
+                row_names["variant"] = canonical(first.values)
+            data = resolved.dataset.model_dump(mode="json")
+            for block, seeds in _blocks(study, pilot_seeds(study) if is_pilot else study.seed_list).items():
                 choices = {}
-                for winner, (variant, of_any_seed) in settings.items():
-                    own = {**of_any_seed, "dataset": of_seed(of_any_seed["dataset"], seeds[0])}
-                    choices[winner] = Choice(variant, [Run(name, dataset, plan.label, seed, own) for seed in seeds])
-                yield Job(name, dataset, plan.label, block, row_names, choices, plan.family, plan.is_pilot)
-
-
-def _plain(sections: Sections) -> RunSettings:
-    return {section: model.model_dump(mode="json") for section, model in sections.items()}
+                for winner, variant in variants.items():
+                    settings = {section: model.model_dump(mode="json") for section, model in variant.sections.items()}
+                    settings["dataset"] = of_seed(data, seeds[0])
+                    trained = [Run(name, dataset, label, seed, settings) for seed in seeds]
+                    choices[winner] = VariantRuns(canonical(variant.values), trained)
+                yield Job(name, dataset, label, block, row_names, choices, family, is_pilot)
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:

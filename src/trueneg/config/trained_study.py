@@ -35,8 +35,8 @@ SWEEPS = (
 )
 
 
-class Training(JobResources, ResumableResources):
-    """Training length and resources."""
+class SharedTrainingSettings(JobResources, ResumableResources):
+    """Training length and resources, in studies of every kind."""
 
     epochs: Sweepable[Count] | None = Field(None, description="passes over the training set; cannot be combined with `updates`")
     updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
@@ -55,15 +55,6 @@ class Training(JobResources, ResumableResources):
         if self.devices > 1 and getattr(self, "compile", False):  # only image training has compile
             raise ValueError(f".compile is true, but is not supported with {self.devices} devices; set it to false")
         return self
-
-
-class EvaluationResources(JobResources):
-    """Resources for an evaluation, which runs on the device of `training`."""
-
-    runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
-    if TYPE_CHECKING:  # the tasks' sections are added at import
-
-        def __getattr__(self, name: str) -> Any: ...
 
 
 class MeasurementSettings(Settings):
@@ -97,20 +88,16 @@ PRIMARY, OTHERS = "primary", "others"
 class NamedContrast(Contrast):
     """A comparison that the study names besides the primary one, made for every measurement."""
 
-    family: str | None = Field(
-        "named", description="contrasts of a family share Holm's correction; null: an interval, without a test"
-    )
+    family: str | None = Field("named", description="contrasts of a family share Holm's correction; null: an interval, no test")
     minus: Contrast | None = Field(None, description="contrast that is subtracted, for a difference of differences")
 
 
-class PrimaryContrast(Contrast, MeasurementSettings):
+class PrimarySettings(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
     oracle: str | None = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")
-    margin: Positive | None = Field(
-        None, description="equivalence margin in the metric's own unit, such as 0.005 for accuracy; none: no equivalence test"
-    )
+    margin: Positive | None = Field(None, description="equivalence margin in the metric's unit, such as 0.005; none: no test")
     published: Real | None = Field(None, description="published difference, shown beside the minimum detectable difference")
 
 
@@ -119,13 +106,11 @@ class Tuning(Settings):
 
     seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(description="pilot seeds of the first stage, none of them in `seeds`")
     rule: Literal["largest mean"] = Field(
-        "largest mean",
-        description="how a winner is selected: largest mean over pilot seeds on the validation split; ties go to the first",
+        "largest mean", description="a winner has the largest mean over pilot seeds on the validation split; ties go to the first"
     )
     by: MeasurementSettings | None = Field(None, description="measurement to select by; none: that of `primary`")
     follow: dict[Name, str] = Field(
-        {},
-        description="tuned objective whose winning values an untuned one takes over, where it leaves the setting at its default",
+        {}, description="tuned objective whose winning values an untuned one takes over where its own setting is the default"
     )
     winners: PathText | None = Field(None, description="winners.json of an earlier first stage, which is then not run")
 
@@ -136,9 +121,7 @@ class Published(Settings):
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")
     task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
-    methods: dict[str, str] = Field(
-        {}, description="value in the `method` column for each objective or variant that has another name there"
-    )
+    methods: dict[str, str] = Field({}, description="value in the `method` column for each objective or variant named otherwise")
     settings: dict[str, str] = Field(
         {}, description="value in the `setting` column for each data set; empty: compare with the primary contrast's data set"
     )
@@ -174,7 +157,7 @@ class TrainedStudy(Study):
         conditions: list[Any]
         objectives: dict[str, Any]
         evaluation: Any
-        primary: PrimaryContrast
+        primary: PrimarySettings
         figures: Any
 
     @property
@@ -185,8 +168,8 @@ class TrainedStudy(Study):
     @property
     def selected_by(self) -> Measurement:
         """The measurement by which validation selects a variant of each objective."""
-        given = self.tuning.by if self.tuning is not None else None
-        return (given or self.primary).measurement
+        by = self.tuning.by if self.tuning is not None else None
+        return (by or self.primary).measurement
 
     @property
     def provided(self) -> Mapping[str, bool]:

@@ -7,6 +7,8 @@ from pydantic import Discriminator, Field, model_validator
 
 from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Settings, Share, Sweepable, technical, values_of
 
+BY_NAME = Discriminator("name")
+
 
 class CifarResNetSettings(Settings):
     """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling; ResNet-50 uses bottleneck blocks."""
@@ -21,7 +23,7 @@ class SmallResNetSettings(Settings):
     width: Sweepable[Count] = Field(16, description="channels of the first stage; the next stages have 2 and 4 times as many")
 
 
-ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, Discriminator("name")]
+ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, BY_NAME]
 
 
 class SmallEncoderSettings(Settings):
@@ -53,9 +55,7 @@ class BiovilEncoderSettings(Settings):
     weights: PathText = Field(description="the released image model, converted as in docs/released-networks.md")
 
 
-SpatialEncoder = Annotated[
-    SmallEncoderSettings | ResNetSettings | ClipEncoderSettings | BiovilEncoderSettings, Discriminator("name")
-]
+SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSettings | BiovilEncoderSettings, BY_NAME]
 
 
 class TextEncoderSettings(Settings):
@@ -105,6 +105,4 @@ class ClipTextEncoderSettings(ClipEncoderSettings):
     maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit, 77")
 
 
-AnyTextEncoder = Annotated[
-    SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, Discriminator("name")
-]
+AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, BY_NAME]

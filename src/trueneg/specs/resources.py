@@ -22,6 +22,12 @@ class JobResources(Settings):
     runtime: Count = technical(60, "time limit of a job on a cluster, in minutes")
 
 
+class EvaluationResources(JobResources):
+    """Resources for an evaluation, which runs on the device of `training`."""
+
+    runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
+
+
 class ResumableResources(Settings):
     """Device and checkpoint interval for training."""
 

@@ -26,17 +26,17 @@ NonEmpty = Annotated[list[Value], Field(min_length=1)]
 # A value, or a list of values to sweep over. The discriminator limits error messages to the intended branch.
 Sweepable = Annotated[
     Annotated[Value, Tag("value")] | Annotated[NonEmpty[Value], EachOnce, Tag("sweep")],
-    Discriminator(lambda given: "sweep" if isinstance(given, list) else "value"),
+    Discriminator(lambda setting: "sweep" if isinstance(setting, list) else "value"),
 ]
 
 
-def _from_text(given: Any) -> Any:
+def _from_text(value: Any) -> Any:
     """Parse numbers and booleans given as text: ``--config`` passes all values as text, and YAML 1.1 reads 1e-3 as text."""
-    if not isinstance(given, str):
-        return given
-    if len(given) < 100 and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
-        return int(given) if given.lstrip("+-").isdigit() else float(given)
-    return {"true": True, "false": False}.get(given.lower(), given)
+    if not isinstance(value, str):
+        return value
+    if len(value) < 100 and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", value):
+        return int(value) if value.lstrip("+-").isdigit() else float(value)
+    return {"true": True, "false": False}.get(value.lower(), value)
 
 
 Boolean = Annotated[bool, BeforeValidator(_from_text)]
@@ -56,11 +56,11 @@ Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 
 
-def _valid_path(given: str) -> str:
+def _valid_path(path: str) -> str:
     """Reject paths that no file system supports; otherwise, each file operation would fail with a different error."""
-    if any(len(os.fsencode(part)) > 255 for part in given.split("/")) or len(os.fsencode(given)) > 4000 or "\0" in given:
+    if any(len(os.fsencode(part)) > 255 for part in path.split("/")) or len(os.fsencode(path)) > 4000 or "\0" in path:
         raise ValueError(" is not a valid path: it is too long or contains a null character")
-    return given
+    return path
 
 
 PathText = Annotated[str, AfterValidator(_valid_path)]
@@ -89,9 +89,9 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_from_text(cls, given: Any) -> Any:
+    def _null_from_text(cls, keys: Any) -> Any:
         """Convert the text ``null`` to None, because ``--config`` passes values as text."""
-        return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
+        return {key: None if value == "null" else value for key, value in keys.items()} if isinstance(keys, dict) else keys
 
 
 def at_defaults(section: Settings, *kept: str) -> Settings:
@@ -115,9 +115,9 @@ class Study(Settings):
     note: str = Field("", description="printed below every figure, such as a caveat about the data")
 
 
-def values_of(given: Any) -> list[Any]:
+def values_of(setting: Any) -> list[Any]:
     """Return the values of a sweep, or a single value as a list."""
-    return given if isinstance(given, list) else [given]
+    return setting if isinstance(setting, list) else [setting]
 
 
 def models_within(annotation: Any) -> list[type[Settings]]:

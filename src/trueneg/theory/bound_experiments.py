@@ -16,7 +16,7 @@ from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
 from trueneg.losses.base import Estimator
 from trueneg.losses.estimators import Debiased, Uncorrected
-from trueneg.theory.bounds import approximation_error, informative_size, objectives, proposition_1, trivial_bound
+from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
 from trueneg.theory.scores import Scores, Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
 
@@ -33,18 +33,17 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
         "trivial bound"), ``value`` (nats), ``standard error``.
     """
     rho = class_distribution(sweeps.imbalance)
-    contestants = objectives(rho)
-    frames = []
+    losses, frames = debiased_losses(rho), []
     for temperature, negatives in product(sweeps.bound_temperatures, sweeps.bound_negative_counts):
-        one = setting.varied(temperature=temperature, negatives=negatives, classes=rho)
+        process = setting.varied(temperature=temperature, negatives=negatives, classes=rho)
         times = max(1, repetitions * setting.negatives // negatives)
         rows = []
-        for (name, objective), positives in product(contestants.items(), sweeps.bound_positive_counts):
-            keys, eta = {"objective": name, "positives": positives, "standard error": 0.0}, objective.class_probability
+        for (name, loss), positives in product(losses.items(), sweeps.bound_positive_counts):
+            keys, eta = {"objective": name, "positives": positives, "standard error": 0.0}, loss.class_probability
             bound = proposition_1(negatives, positives, rho, eta, temperature)
             rows.append({**keys, "quantity": "Proposition 1", "value": bound})
             rows.append({**keys, "quantity": "trivial bound", "value": trivial_bound(negatives, rho, eta, temperature)})
-        measured = approximation_error(one, contestants, sweeps.bound_positive_counts, times)
+        measured = approximation_error(process, losses, sweeps.bound_positive_counts, times)
         frames.append(pd.concat([measured, pd.DataFrame(rows)]).assign(temperature=temperature, negatives=negatives))
     return pd.concat(frames, ignore_index=True)
 
@@ -59,11 +58,11 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     rows = []
     for imbalance, temperature in product(sweeps.imbalances, sweeps.size_temperatures):
         rho = class_distribution(imbalance)
-        for name, objective in objectives(rho).items():
-            for label, positives in (("1", 1), ("as many as negatives", None)):
-                size = informative_size(rho, objective.class_probability, temperature, positives)
-                keys = {"imbalance": imbalance, "temperature": temperature, "objective": name, "positives": label}
-                rows.append({**keys, "value": size, "standard error": 0.0})
+        for (name, loss), positives in product(debiased_losses(rho).items(), (1, None)):
+            label = "as many as negatives" if positives is None else str(positives)
+            keys = {"imbalance": imbalance, "temperature": temperature, "objective": name, "positives": label}
+            size = informative_size(rho, loss.class_probability, temperature, positives)
+            rows.append({**keys, "value": size, "standard error": 0.0})
     return pd.DataFrame(rows)
 
 
@@ -92,8 +91,7 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     """
     rho = class_distribution(sweeps.imbalance)
     negatives, positives = sweeps.theorem_negatives, sweeps.theorem_positives
-    one = setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
-    scores = simulate_scores(one)
+    scores = simulate_scores(setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho))
     log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
     loss = functional.softplus(log_mass - scores.positive[:, -1])
     terms = theorem_4(float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples)
@@ -115,13 +113,13 @@ def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[floa
         estimators = {"CL": Uncorrected(), "hard bound": Debiased(eta), "smooth bound": Debiased(eta, smooth_bound=True)}
         for cosine in map(float, cosines):
             keys = {"class_probability": eta, "cosine": cosine}
-            found = {name: _gradients(scores, one, cosine, setting.temperature) for name, one in estimators.items()}
-            for name, (estimate, gradient) in found.items():
+            results = {name: _gradients(scores, estimator, cosine, setting.temperature) for name, estimator in estimators.items()}
+            for name, (estimate, gradient) in results.items():
                 quantities = {
                     "estimate": _mean(estimate),
                     "gradient on negatives": _mean(gradient),
                     "anchors with gradient": _mean((gradient > 0).double()),
-                    "relative gradient": _ratio(gradient, found["CL"][1]),
+                    "relative gradient": _ratio(gradient, results["CL"][1]),
                 }
                 rows += [{**keys, "bound": name, "quantity": what, **numbers} for what, numbers in quantities.items()]
             rows.append({**keys, "bound": "true negatives", "quantity": "estimate", **_mean(scores.exact_mean)})

@@ -24,22 +24,22 @@ from trueneg.theory.scores import Scores, Setting, simulate_blocks
 LARGEST = 2**60  # upper limit of the search for a number of samples
 
 
-class Objective(NamedTuple):
-    """A debiased loss in the sense of Proposition 1: its estimator and its η (C,) for each class (0: no correction)."""
+class DebiasedLoss(NamedTuple):
+    """A loss in the sense of Proposition 1: its estimator and its η (C,) for each class (0: no correction)."""
 
     estimator: Estimator
     class_probability: ndarray
 
 
-def objectives(rho: ArrayLike) -> dict[str, Objective]:
+def debiased_losses(rho: ArrayLike) -> dict[str, DebiasedLoss]:
     """Return CL, and DCL with the mean, the largest or each class's own probability in `rho` (C,) as η."""
     rho = np.asarray(rho, dtype=float)
     mean, largest = float(rho.mean()), float(rho.max())
     return {
-        "CL": Objective(Uncorrected(), np.zeros_like(rho)),
-        "DCL, mean η": Objective(Debiased(mean), np.full_like(rho, mean)),
-        "DCL, largest η": Objective(Debiased(largest), np.full_like(rho, largest)),
-        "DCL, true η": Objective(Debiased(), rho),
+        "CL": DebiasedLoss(Uncorrected(), np.zeros_like(rho)),
+        "DCL, mean η": DebiasedLoss(Debiased(mean), np.full_like(rho, mean)),
+        "DCL, largest η": DebiasedLoss(Debiased(largest), np.full_like(rho, largest)),
+        "DCL, true η": DebiasedLoss(Debiased(), rho),
     }
 
 
@@ -117,7 +117,7 @@ def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, p
 
 
 def approximation_error(
-    setting: Setting, contestants: Mapping[str, Objective], positive_counts: Sequence[int], repetitions: int = 1
+    setting: Setting, losses: Mapping[str, DebiasedLoss], positive_counts: Sequence[int], repetitions: int = 1
 ) -> pd.DataFrame:
     """Measure |L − L̄| on the process, and the mean absolute difference per anchor, which the proof bounds.
 
@@ -126,7 +126,7 @@ def approximation_error(
 
     Args:
         setting: the process, with the probabilities of all classes; ``positives`` is ignored.
-        contestants: losses by name.
+        losses: losses by name.
         positive_counts: the values of M.
         repetitions: factor by which the number of anchors is multiplied.
 
@@ -142,15 +142,15 @@ def approximation_error(
             f"base is {setting.base!r} with a slide of {setting.slide}, so scores can exceed ±1 and e^(−1/t) is not a bound; "
             "use the uniform base with a slide of at most 0.5."
         )
-    keys = pd.DataFrame(list(itertools.product(contestants, positive_counts)), columns=["objective", "positives"])
-    simulated = setting.varied(anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1)
-    differences = (
-        np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in keys.to_numpy()])
-        for scores in simulate_blocks(simulated)
-    )
-    found = measure(np.vstack([each, abs(each)]) for each in differences)
-    known = pd.concat([keys.assign(quantity=quantity) for quantity in ("|L − L̄|", "mean |Δ|")], ignore_index=True)
-    return known.assign(value=found["value"].abs(), **{"standard error": found["standard error"]})
+    pairs = list(itertools.product(losses, positive_counts))
+    blocks = [
+        np.stack([_differences(scores, losses[name].estimator, count, setting) for name, count in pairs])
+        for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1))
+    ]
+    differences = np.hstack(blocks)
+    errors = measure(np.vstack([differences, abs(differences)])).drop(columns="spread")
+    rows = [(*pair, quantity) for quantity in ("|L − L̄|", "mean |Δ|") for pair in pairs]
+    return pd.DataFrame(rows, columns=["objective", "positives", "quantity"]).join(errors.assign(value=errors["value"].abs()))
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:

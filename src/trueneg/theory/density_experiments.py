@@ -5,6 +5,7 @@ Every experiment returns a tidy data frame with one value per row. ``standard er
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,11 @@ def observation_densities(
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
         ``standard error`` (of the kernel estimate, to first order, ignoring its bias near the ends).
     """
-    one = setting.varied(base="uniform", temperature=temperature)
-    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
+    process = setting.varied(base="uniform", temperature=temperature)
+    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * process.half_width / temperature)
     score = temperature * np.log(observation)
     frames = []
-    for keys, population, drawn in _populations(one, density_draws):
+    for keys, population, drawn in _populations(process, density_draws):
         # The density of y = e^(x/t) is that of x times dx/dy = t/y.
         exact = population.density(score) * temperature / observation
         kernel = gaussian_kde(np.exp(drawn / temperature))
@@ -96,23 +97,21 @@ def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51
     share = (np.arange(points) + 0.5) / points
     rate, eta = 1 / setting.temperature, setting.class_probability
     frames = []
-    for alpha in (0.5, 0.7, 0.9, 0.99):
+    for alpha, form, beta in product((0.5, 0.7, 0.9, 0.99), FORMS, sweeps.shown_betas):
+        if form == "released" and beta < 0.5:
+            continue
         population = setting.varied(alpha=alpha).population(eta)
         score = population.quantile(share)
         below = population.base.cdf(score)
         ratio = [a + (1 - 2 * a) * below for a in (alpha, population.mixing)]
-        for form in FORMS:
-            for beta in sweeps.shown_betas:
-                if form == "released" and (beta < 0.5 or alpha == beta == 1):
-                    continue
 
-                def weight(score, form=form, alpha=alpha, beta=beta, population=population):
-                    return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
+        def weight(score, form=form, alpha=alpha, beta=beta, population=population):
+            return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
 
-                norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
-                keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
-                values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
-                frames.append(pd.DataFrame({**keys, **values}))
+        norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
+        keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
+        values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
+        frames.append(pd.DataFrame({**keys, **values}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -124,28 +123,26 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         (of the adaptive quadrature; 0 for the smallest density, which is evaluated on a grid).
     """
     rows = []
-    for name in ("uniform", "normal"):
-        for alpha in SHOWN_ALPHAS:
-            for label, false_share in POPULATIONS.items():
-                population: Any = setting.varied(base=name, alpha=alpha).population(false_share)
-                low, high = population.support()
-                keys = {"base": name, "population": label, "alpha": alpha}
-                integral, error = quad(population.density, low, high)
-                rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
-                smallest = float(population.density(np.linspace(low, high, 1001)).min())
-                rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
+    for base, alpha, (label, false_share) in product(("uniform", "normal"), SHOWN_ALPHAS, POPULATIONS.items()):
+        population: Any = setting.varied(base=base, alpha=alpha).population(false_share)
+        low, high = population.support()
+        keys = {"base": base, "population": label, "alpha": alpha}
+        integral, error = quad(population.density, low, high)
+        rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
+        smallest = float(population.density(np.linspace(low, high, 1001)).min())
+        rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
     return pd.DataFrame(rows)
 
 
 def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
     """Yield the columns, distribution and sampled scores for each plotted α and population; base intervals are not shifted."""
     for alpha in SHOWN_ALPHAS:
-        one = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
-        scores = simulate_scores(one)
+        process = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
+        scores = simulate_scores(process)
         # With τ⁺ = 0 all negatives are true; positives have the distribution of false negatives.
         for (name, false_share), logits in zip(POPULATIONS.items(), (scores.negatives, scores.positive), strict=True):
             drawn = logits[0].numpy() * setting.temperature
-            yield {"population": name, "alpha": alpha}, one.population(false_share), drawn
+            yield {"population": name, "alpha": alpha}, process.population(false_share), drawn
 
 
 def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
@@ -29,11 +28,8 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
         "slide": sweeps.slides,
         "temperature": sweeps.temperatures,
     }
-    frames = [
-        _errors(parameter, value, setting.varied(**{parameter: value}), repetitions)
-        for parameter, values in varied.items()
-        for value in values
-    ]
+    points = [(parameter, value) for parameter, values in varied.items() for value in values]
+    frames = [_errors(parameter, value, setting.varied(**{parameter: value}), repetitions) for parameter, value in points]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -53,8 +49,8 @@ def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: in
 
 def errors_by_positives(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
     """Measure errors for each number of positives K, which only DCL uses; smaller K reuse the first draws of the largest."""
-    one = setting.varied(positives=max(sweeps.positive_counts))
-    frames = [_errors("positives", count, one, repetitions, positives=count) for count in sweeps.positive_counts]
+    largest = setting.varied(positives=max(sweeps.positive_counts))
+    frames = [_errors("positives", count, largest, repetitions, positives=count) for count in sweeps.positive_counts]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -74,22 +70,23 @@ def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     """
     frames, counts = [], sweeps.map_positive_counts
     for alpha, eta, negatives in product(sweeps.map_alphas, sweeps.map_class_probabilities, sweeps.map_negative_counts):
-        one = setting.varied(alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
+        process = setting.varied(alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
         others = competitors(alpha, eta)
         del others[DCL]
-        blocks = simulate_estimates(one, others | {f"{DCL} {k}": Competitor(Debiased(eta), k) for k in counts})
-        squared = np.hstack([(estimates - drawn) ** 2 for estimates, drawn, _ in blocks])
-        for place, count in enumerate(counts, start=len(others)):
-            compared = squared[[*range(len(others)), place]]
-            found = measure([compared])
-            behind = measure([compared - compared[found["value"].argmin()]])
-            found = found.assign(behind=behind["value"], **{"behind error": behind["standard error"]}).drop(columns="spread")
-            known = {"alpha": alpha, "class_probability": eta, "negatives": negatives, "positives": count}
-            frames.append(found.assign(estimator=[*others, DCL], **known))
+        contestants = others | {f"{DCL} {count}": Competitor(Debiased(eta), count) for count in counts}
+        estimates, drawn, _ = simulate_estimates(process, contestants)
+        squared = (estimates - drawn) ** 2
+        for row, count in enumerate(counts, start=len(others)):
+            compared = squared[[*range(len(others)), row]]
+            errors = measure(compared).drop(columns="spread")
+            behind = measure(compared - compared[errors["value"].argmin()])
+            errors = errors.assign(behind=behind["value"], **{"behind error": behind["standard error"]})
+            keys = {"alpha": alpha, "class_probability": eta, "negatives": negatives, "positives": count}
+            frames.append(errors.assign(estimator=[*others, DCL], **keys))
     return pd.concat(frames, ignore_index=True)
 
 
-def _errors(parameter: str, value: float, setting: Setting, repetitions: int, **given: Any) -> pd.DataFrame:
-    """Measure errors at one point of a sweep; `given` replaces arguments of :func:`trueneg.theory.estimate.competitors`."""
-    known = {"alpha": setting.alpha, "class_probability": setting.class_probability, **given}
-    return measure_errors(setting, competitors(**known), repetitions).assign(parameter=parameter, at=float(value))
+def _errors(parameter: str, value: float, setting: Setting, repetitions: int, **changes: Any) -> pd.DataFrame:
+    """Measure errors at one point of a sweep; `changes` replaces arguments of :func:`trueneg.theory.estimate.competitors`."""
+    contestants = competitors(**{"alpha": setting.alpha, "class_probability": setting.class_probability, **changes})
+    return measure_errors(setting, contestants, repetitions).assign(parameter=parameter, at=float(value))

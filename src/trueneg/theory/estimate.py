@@ -5,8 +5,7 @@ without a bound can be negative and then has no logarithm.
 """
 
 import itertools
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -58,10 +57,9 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
     available = scores.positive.shape[1]
     if positives is not None and not 1 <= positives <= available:
         raise ValueError(f"positives is {positives}; expected 1 to {available}, the number simulated per anchor.")
-    own = getattr(estimator, "class_probability", None)
-    known = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
-    eta = scores.class_probability if own is None else None
-    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **known)
+    labels = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
+    eta = scores.class_probability if getattr(estimator, "class_probability", None) is None else None
+    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **labels)
 
 
 def competitors(
@@ -97,54 +95,43 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
         value over repetitions (NaN for a single repetition). For means, ``reference`` is empty.
     """
-    blocks = (
-        np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
-        for estimates, drawn, exact in simulate_estimates(setting, contestants, repetitions)
-        for of_drawn, of_exact in [(estimates - drawn, estimates - exact)]
-    )
-    rows = [
-        (name, reference, quantity)
-        for reference, quantity in [*itertools.product(REFERENCES, ("bias", "mean squared error")), ("", "mean")]
-        for name in contestants
-    ]
-    known = pd.DataFrame([*rows, (TRUE, "", "mean")], columns=["estimator", "reference", "quantity"])
-    return measure(blocks, repetitions, setting.anchors).join(known)
+    estimates, drawn, exact = simulate_estimates(setting, contestants, repetitions)
+    of_drawn, of_exact = estimates - drawn, estimates - exact
+    values = np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
+    quantities = [*itertools.product(REFERENCES, ("bias", "mean squared error")), ("", "mean")]
+    rows = [(name, *quantity) for quantity in quantities for name in contestants]
+    keys = pd.DataFrame([*rows, (TRUE, "", "mean")], columns=["estimator", "reference", "quantity"])
+    return measure(values, repetitions).join(keys)
 
 
 def simulate_estimates(
     setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1
-) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
-    """Simulate ``repetitions * setting.anchors`` anchors, in blocks of A.
+) -> tuple[ndarray, ndarray, ndarray]:
+    """Simulate A = ``repetitions * setting.anchors`` anchors, in blocks that limit the memory of the scores.
 
-    Yields:
+    Returns:
         Estimates (E, A) of E estimators, and for each anchor (A,) the mean over its drawn true negatives (NaN if there are
         none) and the exact mean.
     """
+    blocks = []
     for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions)):
-        estimates = [estimate_true_negative_mean(scores, *each) for each in contestants.values()]
-        yield torch.stack(estimates).numpy(), scores.true_mean.numpy(), scores.exact_mean.numpy()
+        estimates = [estimate_true_negative_mean(scores, *contestant) for contestant in contestants.values()]
+        blocks.append(torch.stack([*estimates, scores.true_mean, scores.exact_mean]).numpy())
+    values = np.hstack(blocks)
+    return values[:-2], values[-2], values[-1]
 
 
-def measure(blocks: Iterable[ndarray], repetitions: int = 1, anchors: int = sys.maxsize) -> pd.DataFrame:
+def measure(values: ndarray, repetitions: int = 1) -> pd.DataFrame:
     """Summarise E quantities over all anchors, one row each: mean (``value``), ``standard error``, ``spread`` over repetitions.
 
-    NaN values are skipped. Only sums are kept, so memory use does not grow with the number of blocks.
-
     Args:
-        blocks: arrays (E, A) with the values for A consecutive anchors.
+        values: (E, A), with the anchors of each repetition in a row; NaN values are skipped.
         repetitions: number of repetitions.
-        anchors: number of anchors per repetition.
     """
-    first, sums = 0, np.zeros(())
-    for block in blocks:
-        repetition = (first + np.arange(block.shape[1])) // anchors
-        first, known = first + block.shape[1], np.where(np.isnan(block), 0, block)
-        powers = np.stack([~np.isnan(block), known, known**2])
-        sums = sums + powers @ (repetition[:, None] == np.arange(repetitions)).astype(float)
-    (count, total, squares), of_repetition = sums.sum(axis=2), sums[1] / sums[0]
-    variance = (squares / count - (total / count) ** 2).clip(min=0)
+    error = np.nanstd(values, axis=1) / np.sqrt((~np.isnan(values)).sum(axis=1))
+    of_repetition = np.nanmean(values.reshape(len(values), repetitions, -1), axis=2)
     spread = of_repetition.std(axis=1, ddof=1) if repetitions > 1 else np.nan
-    return pd.DataFrame({"value": total / count, "standard error": np.sqrt(variance / count), "spread": spread})
+    return pd.DataFrame({"value": np.nanmean(values, axis=1), "standard error": error, "spread": spread})
 
 
 def limiting_bias(setting: Setting, contestant: str) -> float:

@@ -15,14 +15,14 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.theory.scores import Setting
 
 
-def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.DataFrame:
+def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) -> pd.DataFrame:
     """Run an experiment.
 
     Args:
         name: a key of :data:`trueneg.specs.experiments.EXPERIMENTS`.
         settings: fields of :class:`trueneg.theory.Setting` and of :class:`trueneg.config.theory_study.SweepSettings`; other
             fields keep their defaults.
-        own: keyword arguments specific to this experiment, such as ``repetitions``.
+        options: keyword arguments specific to this experiment, such as ``repetitions``.
 
     Raises:
         ValueError: if a setting is unknown or a value is out of range.
@@ -35,7 +35,7 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
     setting = Setting(**{key: value for key, value in settings.items() if key in Setting.model_fields})
     sweeps = SweepSettings(**{key: value for key, value in settings.items() if key not in Setting.model_fields})
     function = getattr(importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}"), name)
-    return function(setting, sweeps, **own)
+    return function(setting, sweeps, **options)
 
 
 def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:

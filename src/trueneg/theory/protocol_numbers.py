@@ -36,36 +36,37 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
     default = Setting(anchors=setting.anchors, seed=setting.seed)
     errors: dict[str, np.ndarray] = {}  # (E, A) for each setting
     rows = []
-    for known in EARLIER.to_dict("records"):
-        changes = {name: known[name] for name in (*PROCESS, ASSUMED, BETA) if pd.notna(known[name])}
+    for earlier in EARLIER.to_dict("records"):
+        changes = {name: earlier[name] for name in (*PROCESS, ASSUMED, BETA) if pd.notna(earlier[name])}
         differs = ", ".join(f"{name} {value:g}" for name, value in changes.items()) or "default"
         if differs not in errors:
-            one = default.varied(**{name: changes[name] for name in PROCESS if name in changes})
-            times = max(1, repetitions * default.negatives // one.negatives)
-            contestants = competitors(changes.get(ASSUMED, one.alpha), one.class_probability, changes.get(BETA, 0.0))
-            blocks = simulate_estimates(one, contestants, times)
-            errors[differs] = np.hstack([estimates - drawn for estimates, drawn, _ in blocks])
-        value, error = _measured(known["estimator"], known["quantity"], errors[differs])
-        low, high = known["earlier low"], known["earlier high"]
+            process = default.varied(**{name: changes[name] for name in PROCESS if name in changes})
+            times = max(1, repetitions * default.negatives // process.negatives)
+            contestants = competitors(changes.get(ASSUMED, process.alpha), process.class_probability, changes.get(BETA, 0.0))
+            estimates, drawn, _ = simulate_estimates(process, contestants, times)
+            errors[differs] = estimates - drawn
+        value, error = _measured(earlier["estimator"], earlier["quantity"], errors[differs])
+        low, high = earlier["earlier low"], earlier["earlier high"]
         ordered = np.isinf([low, high]).any()
-        earlier = 0.0 if ordered else error * np.sqrt(errors[differs].shape[1] / EARLIER_ANCHORS)
-        reach = 2 * np.hypot(error, earlier)
+        earlier_error = 0.0 if ordered else error * np.sqrt(errors[differs].shape[1] / EARLIER_ANCHORS)
+        reach = 2 * np.hypot(error, earlier_error)
         margin = -reach if ordered else reach  # an ordering must hold by more than the error
         agrees = bool(low - margin <= value <= high + margin)
-        rows.append((known["estimator"], known["quantity"], differs, low, high, value, error, earlier, agrees))
-    found = ["value", "standard error", "earlier error", "agrees"]
-    return pd.DataFrame(rows, columns=["estimator", "quantity", "setting", "earlier low", "earlier high", *found])
+        keys = {"estimator": earlier["estimator"], "quantity": earlier["quantity"], "setting": differs}
+        measured = {"value": value, "standard error": error, "earlier error": earlier_error, "agrees": agrees}
+        rows.append(keys | {"earlier low": low, "earlier high": high} | measured)
+    return pd.DataFrame(rows)
 
 
 def _measured(estimator: str, quantity: str, errors: np.ndarray) -> tuple[float, float]:
     """Return a value and its standard error, which is a first-order approximation for ratios."""
-    own = errors[ESTIMATORS.index(estimator)]
+    errors_of = dict(zip(ESTIMATORS, errors, strict=True))
     relation, _, reference = quantity.partition(" that of ")
-    values = own if quantity == "bias" else own**2
+    values = errors_of[estimator] if quantity == "bias" else errors_of[estimator] ** 2
     if reference:
-        other = errors[ESTIMATORS.index(reference)] ** 2
+        other = errors_of[reference] ** 2
         ratio = np.nanmean(values) / np.nanmean(other)
         linear = ratio + (values - ratio * other) / np.nanmean(other)
         values = values - other if relation == "MSE minus" else linear
-    value, error, _ = measure([values[None]]).iloc[0]
+    value, error, _ = measure(values[None]).iloc[0]
     return value, error

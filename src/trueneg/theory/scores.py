@@ -53,10 +53,10 @@ class Setting(ProcessSettings):
 
     @field_validator("classes")
     @classmethod
-    def _sum_to_one(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        if given and not math.isclose(sum(given), 1, rel_tol=1e-6):
-            raise ValueError(f"the sum of classes is {sum(given):g}; expected probabilities that sum to 1")
-        return given
+    def _sum_to_one(cls, classes: tuple[float, ...]) -> tuple[float, ...]:
+        if classes and not math.isclose(sum(classes), 1, rel_tol=1e-6):
+            raise ValueError(f"the sum of classes is {sum(classes):g}; expected probabilities that sum to 1")
+        return classes
 
     def varied(self, **changes: Any) -> "Setting":
         """Return a validated copy with some values changed."""

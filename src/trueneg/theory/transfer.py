@@ -46,13 +46,13 @@ def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float]
     sizes = torch.bincount(labels).double()
     log_counts = torch.tensor(negatives, dtype=torch.float64).log()[:, None]
     total = torch.zeros(len(log_counts), dtype=torch.float64)
-    for rows, own in zip(features.split(ANCHORS_PER_BLOCK), labels.split(ANCHORS_PER_BLOCK), strict=True):
-        logits = rows @ features.T / temperature
-        same = own[:, None] == labels
-        log_mean = logits.masked_fill(same, -math.inf).logsumexp(1) - (len(labels) - sizes[own]).log()
+    for anchors, anchor_labels in zip(features.split(ANCHORS_PER_BLOCK), labels.split(ANCHORS_PER_BLOCK), strict=True):
+        logits = anchors @ features.T / temperature
+        same = anchor_labels[:, None] == labels
+        log_mean = logits.masked_fill(same, -math.inf).logsumexp(1) - (len(labels) - sizes[anchor_labels]).log()
         anchor, other = same.nonzero(as_tuple=True)
         losses = functional.softplus(log_mean[anchor] - logits[anchor, other] + log_counts)
-        total += (losses / sizes[own[anchor]]).sum(1)
+        total += (losses / sizes[anchor_labels[anchor]]).sum(1)
     return total / len(features)
 
 

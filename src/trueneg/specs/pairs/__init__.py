@@ -23,8 +23,8 @@ _CLASSES = [value for module in _MODULES for value in vars(module).values() if i
 
 def _by_source(base: type[Base]) -> dict[str, type[Base]]:
     """Map the name of each source to its subclass of `base`; classes shared by several sources have no field ``source``."""
-    found = [value for value in _CLASSES if issubclass(value, base) and "source" in value.model_fields]
-    return {source: value for value in found for source in get_args(value.model_fields["source"].annotation)}
+    models = [model for model in _CLASSES if issubclass(model, base) and "source" in model.model_fields]
+    return {source: model for model in models for source in get_args(model.model_fields["source"].annotation)}
 
 
 TEXTS, PAIRS = _by_source(TextSettings), _by_source(PairSettings)

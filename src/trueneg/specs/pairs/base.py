@@ -50,6 +50,7 @@ class PairSettings(Settings):
         boxed_splits: splits whose images may have boxes.
         greyscale: whether the images are greyscale.
         rated: whether people have rated which captions of other images also describe an image.
+        resplit: whether each seed holds out different test images of the same data: false with official splits.
         TEXT_TABLES: text tables to join with the images.
         RESOURCES: resources of the join, unless the configuration overrides them.
     """
@@ -61,6 +62,7 @@ class PairSettings(Settings):
     boxed_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
     greyscale: ClassVar[bool] = True
     rated: ClassVar[bool] = False
+    resplit: ClassVar[bool] = False
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
@@ -70,11 +72,6 @@ class PairSettings(Settings):
     )
     images: Sweepable[Count] | None = Field(None, description="number of reports to use, starting with the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images in pixels")
-
-    @property
-    def resplit(self) -> bool:
-        """Whether each seed holds out different test images of the same data: false with official splits."""
-        return False
 
     @property
     def corpus_per_seed(self) -> bool:
@@ -89,6 +86,6 @@ class SplitPairSettings(PairSettings):
     validation: OpenFraction = Field(0.1, description="share of the patients held out for model selection")
 
     @property
-    def resplit(self) -> bool:
+    def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
         """Whether each seed holds out different test images of the same data: true unless it has its own corpus."""
         return not self.corpus_per_seed

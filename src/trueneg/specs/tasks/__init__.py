@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from trueneg.specs.settings import Settings
+from trueneg.specs.resources import EvaluationResources
 from trueneg.specs.tasks.base import Metric, Task
 from trueneg.stats.measurement import Measurement
 
@@ -32,24 +32,24 @@ def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
     return tuple(name for task in tasks.values() for name in task.ROWS)
 
 
-def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[str, type[Task]]) -> type[Settings]:
-    """Create the model of a study's ``evaluation``: the base settings, plus a section for each task that has settings."""
+def evaluation_section(name: str, doc: str, tasks: dict[str, type[Task]]) -> Any:
+    """Create the model of a study's ``evaluation``: resources, and a section for each task that has settings."""
     sections: dict[str, Any] = {
         key: (task | None, Field(None, description=task.OPTIONAL)) if task.OPTIONAL else (task, Field(default_factory=task))
         for key, task in tasks.items()
         if task.OPTIONAL or task.model_fields
     }
-    return create_model(name, __base__=base, __doc__=doc, __module__=__name__, **sections)
+    return create_model(name, __base__=EvaluationResources, __doc__=doc, __module__=__name__, **sections)
 
 
 def measured_by(study: Any) -> dict[Measurement, Task]:
     """Map each measurement in the rows of a study to its task."""
-    given = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
-    made = (task for task in given if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
-    return {one: task for task in made for one in task.rows(study)}
+    tasks = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
+    enabled = (task for task in tasks if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
+    return {measured: task for task in enabled for measured in task.rows(study)}
 
 
 def comparable(study: Any) -> dict[Measurement, Task]:
     """Map measurements to tasks like :func:`measured_by`, but only where higher or lower values are better."""
-    found = measured_by(study).items()
-    return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}
+    tasks = measured_by(study).items()
+    return {measured: task for measured, task in tasks if task.METRICS[measured.metric].higher_is_better is not None}

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from trueneg.specs.settings import Count, Fraction, NonNegative, Positive
+from trueneg.specs.settings import Count, Fraction, NonEmpty, NonNegative, Positive
 from trueneg.specs.tasks.images import AccuracyTask, LabelPool, accuracies
 from trueneg.stats.measurement import Measurement
 
@@ -19,10 +19,8 @@ class LinearProbeSettings(AccuracyTask):
     batch_size: Count = Field(512, description="labelled images per step")
     learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
     weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
-    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="fractions of the labels to train on")
-    label_pools: list[LabelPool] = Field(
-        ["imbalanced", "all"], min_length=1, description="labelled images: the imbalanced subset, or all training images"
-    )
+    label_fractions: NonEmpty[Fraction] = Field([1.0], description="fractions of the labels to train on")
+    label_pools: NonEmpty[LabelPool] = Field(["imbalanced", "all"], description="the imbalanced subset, or all training images")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         yield Measurement("linear probe", "chance")

@@ -29,12 +29,12 @@ class ListSettings(Task):
     def rows(self, study: Any) -> Iterator[Measurement]:
         """Yield the recall at each k and the median rank in each direction, and their means."""
         for name, criteria in self.relevance(study).items():
-            for one in (Measurement(name, "R", labels) for labels in criteria):
+            for measured in (Measurement(name, "R", labels) for labels in criteria):
                 for direction in self.DIRECTIONS:
-                    yield from (one._replace(direction=direction, k=k) for k in self.ks)
-                    yield one._replace(metric="MedR", direction=direction)
-                yield one
-                yield one._replace(metric="MedR")
+                    yield from (measured._replace(direction=direction, k=k) for k in self.ks)
+                    yield measured._replace(metric="MedR", direction=direction)
+                yield measured
+                yield measured._replace(metric="MedR")
 
 
 class ClassifierSettings(Task):

@@ -26,8 +26,8 @@ class GroundingSettings(Task):
     smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        for one in super().rows(study):
-            yield from by_class(one, *(("macro", EACH_CLASS) if one.metric != "phrases" else ()))
+        for measured in super().rows(study):
+            yield from by_class(measured, *(("macro", EACH_CLASS) if measured.metric != "phrases" else ()))
 
     def splits(self, study: Any) -> tuple[str, ...]:
         return study.dataset.boxed_splits

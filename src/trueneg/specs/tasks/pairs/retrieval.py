@@ -24,9 +24,9 @@ class RetrievalSettings(ListSettings):
         return {"retrieval sentence": ["report", *truth], "retrieval report": ["report"]}
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        for one in super().rows(study):
-            yield one
-            if isinstance(chance := self.chance(one), Measurement):
+        for measured in super().rows(study):
+            yield measured
+            if isinstance(chance := self.chance(measured), Measurement):
                 yield chance
 
     def chance(self, measured: Measurement) -> Measurement | None:

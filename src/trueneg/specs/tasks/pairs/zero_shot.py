@@ -26,14 +26,12 @@ class ZeroShotSettings(Task):
     METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(
-        None, description="prompts by label; none: those in Table 2 of Sample-Specific Debiasing"
-    )
+    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         prompts = self.prompts or PairSettings.label_names  # the paper has prompts for these labels
-        for one in super().rows(study):
-            yield from by_class(one, *(name for name in study.dataset.label_names if name in prompts))
+        for measured in super().rows(study):
+            yield from by_class(measured, *(name for name in study.dataset.label_names if name in prompts))
 
 
 TASK = ZeroShotSettings
