@@ -124,11 +124,11 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
             column = column.cast(column.type.value_type)
         if pa.types.is_integer(column.type):
             return column.to_numpy()
-        given = column.to_pylist()
-    names = list(map(class_name, given))
+        values = column.to_pylist()
+    names = list(map(class_name, values))
     if None in names:
         row = names.index(None)
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {given[row]!r}; expected the name of a class.")
+        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected the name of a class.")
     return np.array(names, object)
 
 
@@ -182,6 +182,6 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
-        found = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
-        raise UserError(f"{folder}: {found}; expected 0, 1, 2, … without gaps. Correct the label column.")
+        problem = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
+        raise UserError(f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column.")
     return tuple(map(str, present))
