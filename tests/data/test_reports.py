@@ -120,7 +120,7 @@ def test_invalid_tables_are_reported(tmp_path):
     with pytest.raises(UserError, match=str(path)):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a"], "note": ["Clear."]}).to_parquet(path)
-    with pytest.raises(UserError, match=r"columns id, text .*note"):
+    with pytest.raises(UserError, match=r"reports\.parquet: .*: text \(found id, note\)"):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a", "b", "a"], "text": ["Clear."] * 3}).to_parquet(path)
     with pytest.raises(UserError, match="1 duplicate report ids, first in row 2"):
