@@ -1,6 +1,5 @@
 """The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage and unusable files."""
 
-import doctest
 import io
 import json
 import os
@@ -14,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +20,9 @@ from PIL import Image
 from torchvision.transforms import CenterCrop, Compose, Resize
 
 from tests.data import killed_cache
+from tests.data.image_layouts import write_parquet
 from tests.data.pictures import encoded, picture, write_picture
-from trueneg.data import image_cache, mistakes
+from trueneg.data import image_cache
 from trueneg.data.image_cache import cache_images, decode_square
 from trueneg.data.image_files import ImageFiles, ParquetImages
 from trueneg.data.pairs.pair_source import PairSource, read_pairs, write_pairs
@@ -59,13 +57,6 @@ def assert_holds(found, paths, mode):
         difference = np.abs(pixels.astype(int) - expected_pixels(path, mode, found.shape[2]))
         # Luma is read as the file has it; pillow goes by colours, rounded and clipped.
         assert difference.mean() <= (0.5 if mode == "L" and path.suffix == ".jpg" else 0)
-
-
-@pytest.mark.parametrize("module", [image_cache, mistakes])
-def test_examples(module):
-    failed, attempted = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
-    assert attempted
-    assert not failed
 
 
 @settings(max_examples=60, deadline=None)
@@ -257,18 +248,12 @@ def test_a_source_is_written_from_the_cache_and_read_without_it(files, tmp_path)
     np.testing.assert_array_equal(read_pairs(tmp_path / "pairs.npz").images, pixels)
 
 
-def write_parquet(path, contents, rows_per_group):
-    images = [{"bytes": content, "path": f"{number}.png"} for number, content in enumerate(contents)]
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    pq.write_table(pa.table({"image": pa.array(images, kind)}), path, row_group_size=rows_per_group)
-
-
 def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_shards):
     monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 3)
     contents = [encoded(picture(number, 20, 24)) for number in range(30)]
     files = (tmp_path / "a.parquet", tmp_path / "b.parquet")
-    write_parquet(files[0], contents[:17], 5)
-    write_parquet(files[1], contents[17:], 100)
+    write_parquet(files[0], contents[:17], [0] * 17, "image", row_group_size=5)
+    write_parquet(files[1], contents[17:], [0] * 13, "image")
     chosen = [*range(4, 17), *range(17, 29)]
     places = tuple((files[0], number) if number < 17 else (files[1], number - 17) for number in chosen)
     images = ParquetImages(dict.fromkeys(files, "image"), places)
@@ -281,7 +266,7 @@ def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_
 def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path = tmp_path / "a.parquet"
     contents = [encoded(picture(number)) for number in range(6)]
-    write_parquet(path, [*contents[:4], None, contents[5][:100]], 10)
+    write_parquet(path, [*contents[:4], None, contents[5][:100]], [0] * 6, "image")
     images = ParquetImages({path: "image"}, tuple((path, row) for row in range(6)))
     with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\) .*no readable content.*\n.*row 5 .*damaged"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)

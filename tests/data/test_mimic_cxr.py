@@ -1,6 +1,5 @@
 """MIMIC-CXR-JPG and MS-CXR: the official tables become a source, no patient leaks, and errors name missing or damaged files."""
 
-import doctest
 import gzip
 import shutil
 import stat
@@ -26,8 +25,6 @@ from tests.data.official_layouts import (
 from tests.data.pictures import encoded
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs import chexpert_labels
-from trueneg.data.pairs import ms_cxr as module
 from trueneg.data.pairs.mimic_cxr import TEST_LABELS, missing_files, missing_reports, read_labels, read_radiographs
 from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
@@ -82,13 +79,6 @@ def used(radiographs):
     without = radiographs[0].study
     chosen = [one for one in radiographs if one.frontal and one.study != without]
     return sorted(chosen, key=lambda one: (one.subject, one.study, one.dicom))
-
-
-def test_examples():
-    for example in (chexpert_labels, module):
-        failed, attempted = doctest.testmod(example)
-        assert attempted
-        assert not failed
 
 
 def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_path):

@@ -1,6 +1,5 @@
 """Open-I: images belong to their reports, labels and shown statements come from the codes, and errors name the file and line."""
 
-import doctest
 import os
 from pathlib import Path
 
@@ -11,12 +10,7 @@ import pytest
 from tests.data.official_layouts import write_open_i_images, write_open_i_reports
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import open_i as open_i_pairs
-from trueneg.data.pairs.open_i import (
-    HEADINGS,
-    chexpert_labels,
-    headings_shown,
-    read_radiographs,
-)
+from trueneg.data.pairs.open_i import HEADINGS, chexpert_labels, headings_shown, read_radiographs
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
@@ -89,12 +83,6 @@ def prepare(folder, *, archive=None, **changes):
     text = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")}
     prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "pairs-classes.parquet")[0]
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(open_i_pairs)
-    assert attempted
-    assert not failed
 
 
 def test_frontal_images_are_joined_with_their_reports(steps):

@@ -1,7 +1,6 @@
 """Images with sentences: validation, files, splits by patient, and the images that a sentence is true of."""
 
 import dataclasses
-import doctest
 import stat
 import tracemalloc
 import zipfile
@@ -13,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.textures import texture_source
-from trueneg.data.pairs import pair_source as pairs
-from trueneg.data.pairs import pair_splits, statements
 from trueneg.data.pairs.pair_source import join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import (
     SPLITS,
@@ -32,13 +29,6 @@ from trueneg.errors import UserError
 @pytest.fixture(scope="module")
 def source():
     return texture_source(patients=40)
-
-
-@pytest.mark.parametrize("module", [pairs, pair_splits, statements])
-def test_examples(module):
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed
 
 
 def test_a_source_is_read_as_it_was_written(source, tmp_path):
