@@ -30,8 +30,9 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
 
 def class_name(name: str | None) -> str | None:
     """Return a class name in Unicode's composed form, because file systems differ; None if it cannot be printed."""
-    unprintable = name is None or not name.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in name)
-    return None if name is None or unprintable else unicodedata.normalize("NFC", name)
+    if name is None or not name.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in name):
+        return None
+    return unicodedata.normalize("NFC", name)
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -177,5 +177,5 @@ def _folder(settings: Mapping[str, Any]) -> Path:
 
 
 def _images(table: pd.DataFrame) -> pd.DataFrame:
-    found = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
-    return found.assign(label=table["Variable"]).reset_index(drop=True)
+    images = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
+    return images.assign(label=table["Variable"]).reset_index(drop=True)
