@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from tests.data.pictures import write_picture
@@ -240,6 +241,13 @@ def write_flickr30k(folder: Path, *, captions: str = "token", images: str = "fli
     elif captions == "kaggle":
         lines = ["image_name| comment_number| comment\n", *(f"{name}| {number}| {text}\n" for name, number, text in listed)]
         (folder / "results.csv").write_text("".join(lines))
+
+
+def photograph_table(contents: Mapping[str, bytes], captions: Sequence[Sequence[str]], splits: Sequence[str]) -> pa.Table:
+    """Make the parquet layout of Flickr8k and Flickr30k; `contents`: name → image file."""
+    images = [{"bytes": content, "path": name} for name, content in contents.items()]
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    return pa.table({"image": pa.array(images, kind), "captions": captions, "split": splits})
 
 
 OPEN_I_XML = """<eCitation><uId id="CXR{number}"/><Abstract><AbstractText Label="FINDINGS">{findings}</AbstractText>

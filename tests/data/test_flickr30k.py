@@ -3,11 +3,10 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
+from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, photograph_table, write_flickr30k
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr30k import SOURCE, missing_files, select_splits
 from trueneg.data.pairs.pair_source import read_pairs
@@ -22,15 +21,8 @@ KARPATHY, TOKENS, KAGGLE = "dataset_flickr30k.json", "results_20130124.token", "
 
 def write_as_parquet(folder):
     write_flickr30k(folder / "official")
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    images = [{"bytes": (folder / "official" / "flickr30k-images" / name).read_bytes(), "path": name} for name in SPLIT_OF]
-    table = pa.table(
-        {
-            "image": pa.array(images, kind),
-            "captions": pa.array([flickr30k_captions(name) for name in SPLIT_OF], pa.list_(pa.string())),
-            "split": pa.array(list(SPLIT_OF.values())),
-        }
-    )
+    contents = {name: (folder / "official" / "flickr30k-images" / name).read_bytes() for name in SPLIT_OF}
+    table = photograph_table(contents, [flickr30k_captions(name) for name in SPLIT_OF], list(SPLIT_OF.values()))
     pq.write_table(table, folder / "flickr30k.parquet")
 
 
@@ -92,13 +84,6 @@ def test_recos_split_tests_on_karpathys_test_photographs_and_validates_on_unassi
     assert splits.set_index("report")["split"].to_dict() == {name: moved.get(split, split) for name, split in SPLIT_OF.items()}
     subset = official_subset(source, splits, seed=0)
     assert [len(getattr(subset, name)) for name in SPLITS] == [8, 2, 2]
-
-
-def test_the_number_of_photographs_can_be_limited(official, tmp_path):
-    source, splits = prepare(official, tmp_path / "out", images=7)
-    assert source.reports.tolist() == splits["report"].tolist() == list(SPLIT_OF)[:7]
-    with pytest.raises(UserError, match=r"dataset\.images is 13; expected at most 12, the number of photographs"):
-        prepare(official, tmp_path / "out", images=13)
 
 
 def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):

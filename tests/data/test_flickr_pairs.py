@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.data.official_layouts import photograph_table
 from tests.data.pictures import encoded, picture
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
@@ -51,14 +52,8 @@ def write_official(folder):
 
 
 def parquet_table():
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    return pa.table(
-        {
-            "image": pa.array([{"bytes": content_of(name), "path": name} for name in NAMES], kind),
-            "captions": pa.array([captions_of(name) for name in NAMES], pa.list_(pa.string())),
-            "split": pa.array([SPLIT_OF.get(name, "unassigned") for name in NAMES]),
-        }
-    )
+    splits = [SPLIT_OF.get(name, "unassigned") for name in NAMES]
+    return photograph_table({name: content_of(name) for name in NAMES}, list(map(captions_of, NAMES)), splits)
 
 
 def write_as_parquet(folder):

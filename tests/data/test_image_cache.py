@@ -1,7 +1,6 @@
 """The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage and unusable files."""
 
 import io
-import json
 import re
 import tracemalloc
 from pathlib import Path
@@ -175,17 +174,6 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
     assert sorted(times(tmp_path / "cache")) == [f"{number:06d}.json" for number in range(4, 10)]
 
 
-def test_at_most_ten_unusable_images_are_named(tmp_path):
-    paths = [tmp_path / f"{number:02d}.png" for number in range(13)]
-    for path in paths:
-        path.write_text("no image")
-    with pytest.raises(UserError) as error:
-        cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
-    lines = str(error.value).split("\n")
-    assert all(line.startswith(f"{path} ") for line, path in zip(lines[:10], paths[:10], strict=True))
-    assert lines[10:] == ["… and 3 more errors."]
-
-
 def test_images_without_access_are_named(files, tmp_path, monkeypatch):
     original, denied = Path.stat, files.paths[3]
 
@@ -252,10 +240,3 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(UserError, match=r"a\.parquet: the images from row 0 on .* cannot be read \(.*copy it again"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
-
-
-def test_a_shard_is_described_by_its_inputs_and_checksum(files, small_shards, tmp_path):
-    cache_images(files, tmp_path / "cache", mode="L", resolution=16)
-    contents = [json.loads(path.read_text()) for path in sorted((tmp_path / "cache" / "shards").iterdir())]
-    assert [set(content) for content in contents] == [{"inputs", "checksum"}] * 3
-    assert len({content["inputs"] for content in contents}) == 3

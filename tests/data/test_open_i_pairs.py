@@ -190,13 +190,6 @@ def test_missing_files_and_columns_are_named(data, steps, tmp_path):
         read_radiographs(data, data)
 
 
-def test_sentences_without_a_class_probability_are_rejected(steps):
-    table = privacy.read_table(steps / "eta.parquet")[0]
-    privacy.write_table(table.iloc[1:], steps / "eta.parquet", restricted=False)
-    with pytest.raises(UserError, match=r"1 sentences are invalid, first in row 0 .*; expected eta in \[0, 1\)"):
-        prepare(steps)
-
-
 @pytest.mark.skipif("TRUENEG_OPEN_I_IMAGES" not in os.environ, reason="TRUENEG_OPEN_I_IMAGES names no folder of its images")
 def test_the_real_collection(tmp_path):
     """TRUENEG_OPEN_I is the path of the archive if torchxrayvision is not installed."""

@@ -227,11 +227,6 @@ def test_subsets_are_read_as_they_were_written(source, tmp_path):
     for subset in written:
         for field in dataclasses.fields(PairSubset):
             np.testing.assert_array_equal(getattr(read[subset.seed], field.name), getattr(subset, field.name))
-    (tmp_path / "subsets.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match="cannot be read as a table of subsets"):
-        read_pair_subsets(tmp_path / "subsets.parquet")
-    with pytest.raises(UserError, match="does not exist"):
-        read_pair_subsets(tmp_path / "none.parquet")
 
 
 def test_statements_are_true_of_the_same_images_as_in_a_loop():

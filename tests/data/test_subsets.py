@@ -225,13 +225,3 @@ def test_a_missing_file_or_another_table_is_reported(tmp_path):
     pq.write_table(table, tmp_path / "plain.parquet")
     with pytest.raises(UserError, match="cannot be read as a table of subsets"):
         read_subsets(tmp_path / "plain.parquet")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "subsets.parquet"
-    write_subsets([make_subset(source_of(10), seed=0)], path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="concatenate"):
-        write_subsets([], path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]

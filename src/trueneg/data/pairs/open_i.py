@@ -35,10 +35,7 @@ from trueneg.io.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
-LAYOUTS = {
-    "images.csv": ("report", "image", "projection"),
-    "indiana_projections.csv": ("uid", "filename", "projection"),
-}
+LAYOUTS = {"images.csv": ("report", "image", "projection"), "indiana_projections.csv": ("uid", "filename", "projection")}
 PAGE = "https://openi.nlm.nih.gov/faq"
 TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
 IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")

@@ -104,10 +104,10 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
 def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
-    effects = [
-        EFFECTS[finding.finding](chest, finding, _generator(seed, f"finding {finding.number}", report), contrast)
-        for finding in present
-    ]
+    effects = []
+    for finding in present:
+        generator = _generator(seed, f"finding {finding.number}", report)
+        effects.append(EFFECTS[finding.finding](chest, finding, generator, contrast))
     grey = _exposed(chest, effects)
     boxes = []
     for place, (finding, effect) in enumerate(zip(present, effects, strict=True)):

@@ -94,8 +94,7 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
         classes: parquet file to write: ``class``, ``probability``.
     """
     table, restricted = privacy.read_table(sentences)
-    with_class, probabilities = assign_classes(table, image_codes(archive))
-    counts = f"{len(with_class):,}", f"{len(table):,}", with_class["class"].nunique()
-    log.info("%s of %s sentences have a class (%d distinct)", *counts)
-    privacy.write_table(with_class, assigned, restricted)
+    rows, probabilities = assign_classes(table, image_codes(archive))
+    log.info("%s of %s sentences have a class (%d distinct)", f"{len(rows):,}", f"{len(table):,}", rows["class"].nunique())
+    privacy.write_table(rows, assigned, restricted)
     privacy.write_table(probabilities, classes, restricted)
