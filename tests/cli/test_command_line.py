@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.config.test_config import REFUSED, changed
-from tests.data.test_parquet import encoded, random_images, write
+from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
 from trueneg.cli.check import START
 from trueneg.cli.main import main
@@ -32,7 +32,7 @@ def own_images(path):
 def images(tmp_path_factory):
     """A folder with 80 own images."""
     folder = tmp_path_factory.mktemp("images")
-    write(folder / "train.parquet", map(encoded, random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist())
+    write_parquet(folder / "train.parquet", pngs(random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist())
     return folder
 
 

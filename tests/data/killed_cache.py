@@ -1,4 +1,4 @@
-"""Caches a folder's images and stops after three shards, to be killed: `python -m tests.data.killed_cache FOLDER`."""
+"""Cache a folder's images, and wait after three shards to be killed: `python -m tests.data.killed_cache FOLDER`."""
 
 import sys
 import time

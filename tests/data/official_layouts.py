@@ -1,6 +1,6 @@
-"""Tiny copies of data sets in their official layouts, for tests: pictures of noise, invented patients, sentences of our own.
+"""Tiny data sets in their official layouts: pictures of noise, invented patients and sentences.
 
-Each writer makes what a user would have unpacked, and returns what it holds, so that a test can say what is expected of it.
+Each writer writes the files that a user would unpack. Tests compare the sources with the functions that define the content.
 """
 
 import csv
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from tests.data.pictures import write_picture
@@ -31,7 +32,7 @@ FINDINGS = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumotho
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A CSV file, packed if its name says so."""
+    """Write a CSV file, compressed if its name ends in .gz."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
@@ -40,7 +41,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 
 class Radiograph(NamedTuple):
-    """An image of MIMIC-CXR-JPG; ``frontal`` is what its view and the view's code mean."""
+    """An image of MIMIC-CXR-JPG; its view and the view's code mean ``frontal``."""
 
     dicom: str
     subject: str
@@ -58,8 +59,8 @@ class Radiograph(NamedTuple):
 
 
 def mimic_cxr(patients: int = 10) -> list[Radiograph]:
-    """Of every patient one or two studies, of every study one to three images. Patients 7 and 8 of ten validate and test."""
-    found = []
+    """Make patients with one or two studies of two or three images; patients 7 and 8 of ten are for validation and test."""
+    radiographs = []
     for number in range(patients):
         subject = f"1{number % 10}{number:06}"
         split = {7: "validate", 8: "test"}.get(number % 10, "train")
@@ -71,13 +72,13 @@ def mimic_cxr(patients: int = 10) -> list[Radiograph]:
             for place, (view, code, frontal) in enumerate(views):
                 dicom = "-".join(f"{16 * number + 4 * part + place:02x}{word:06x}" for word in range(5))
                 size = (40 + 3 * place, 48 - number % 5) if number % 2 else (52 + number % 4, 36)
-                found.append(Radiograph(dicom, subject, study, view, code, *size, split, frontal))
-    return found
+                radiographs.append(Radiograph(dicom, subject, study, view, code, *size, split, frontal))
+    return radiographs
 
 
 def mimic_labels(radiographs: Sequence[Radiograph]) -> dict[str, dict[str, str]]:
-    """What CheXpert's labeller says of each study, as its table writes it; of the last study nothing."""
-    studies = list(dict.fromkeys(one.study for one in radiographs))
+    """Return the CheXpert labeller's values of each study, as strings; the last study has none."""
+    studies = list(dict.fromkeys(radiograph.study for radiograph in radiographs))
     written = ("1.0", "0.0", "", "-1.0")
     return {
         study: {name: written[(number + place) % 4] for place, name in enumerate(OBSERVATIONS)}
@@ -88,56 +89,40 @@ def mimic_labels(radiographs: Sequence[Radiograph]) -> dict[str, dict[str, str]]
 def write_mimic_cxr(
     folder: Path, patients: int = 10, *, images: str = "files", test_labels: dict[str, dict[str, str]] | None = None
 ) -> list[Radiograph]:
-    """MIMIC-CXR-JPG 2.0.0, or 2.1.0 with radiologists' labels of some studies; its images in a folder beside the tables."""
+    """Write MIMIC-CXR-JPG 2.0.0, or 2.1.0 if radiologists labelled some studies, with its images in a folder by the tables."""
     radiographs = mimic_cxr(patients)
-    for seed, one in enumerate(radiographs):
-        write_picture(folder / images / one.file, seed, width=one.width, height=one.height, mode="L")
+    for seed, image in enumerate(radiographs):
+        write_picture(folder / images / image.file, seed, width=image.width, height=image.height, mode="L")
     head = ["dicom_id", "subject_id", "study_id", "PerformedProcedureStepDescription", "ViewPosition", "Rows", "Columns"]
-    head += ["StudyDate", "StudyTime", "ProcedureCodeSequence_CodeMeaning", "ViewCodeSequence_CodeMeaning"]
-    rows = [
-        (
-            one.dicom,
-            one.subject,
-            one.study,
-            "CHEST",
-            one.view,
-            one.height,
-            one.width,
-            "21800506",
-            "1.0",
-            "CHEST",
-            one.code,
-            "Erect",
-        )
-        for one in radiographs
-    ]
-    write_csv(folder / "mimic-cxr-2.0.0-metadata.csv.gz", [*head, "PatientOrientationCodeSequence_CodeMeaning"], rows)
-    splits = [(one.dicom, one.study, one.subject, one.split) for one in reversed(radiographs)]
+    head += ["StudyDate", "ViewCodeSequence_CodeMeaning", "PatientOrientationCodeSequence_CodeMeaning"]
+    rows = [(i.dicom, i.subject, i.study, "CHEST", i.view, i.height, i.width, "21800506", i.code, "Erect") for i in radiographs]
+    write_csv(folder / "mimic-cxr-2.0.0-metadata.csv.gz", head, rows)
+    splits = [(image.dicom, image.study, image.subject, image.split) for image in reversed(radiographs)]
     write_csv(folder / "mimic-cxr-2.0.0-split.csv.gz", ["dicom_id", "study_id", "subject_id", "split"], splits)
-    subject_of = {one.study: one.subject for one in radiographs}
-    labels = [(subject_of[study], study, *own.values()) for study, own in mimic_labels(radiographs).items()]
+    subject_of = {image.study: image.subject for image in radiographs}
+    labels = [(subject_of[study], study, *values.values()) for study, values in mimic_labels(radiographs).items()]
     write_csv(folder / "mimic-cxr-2.0.0-chexpert.csv.gz", ["subject_id", "study_id", *OBSERVATIONS], labels)
     if test_labels is not None:
         names = ["Airspace Opacity" if name == "Lung Opacity" else name for name in OBSERVATIONS]
-        rows = [(study, *(own.get(name, "") for name in names)) for study, own in test_labels.items()]
+        rows = [(study, *(values.get(name, "") for name in names)) for study, values in test_labels.items()]
         write_csv(folder / "mimic-cxr-2.1.0-test-set-labeled.csv", ["study_id", *names], rows)
     return radiographs
 
 
 def mimic_sentences(study: str) -> list[str]:
-    """What the report of a study says."""
+    """Return the sentences of a study's report."""
     number = int(study[1:])
     said = [f"There is a sign of {FINDINGS[number % 5].lower()}."] if number % 4 else []
     return [*said, f"No {FINDINGS[(number + 2) % 5].lower()}.", "The bones look well."]
 
 
 def write_mimic_reports(folder: Path, radiographs: Sequence[Radiograph], *, without: Sequence[str] = ()) -> None:
-    """MIMIC-CXR's reports: a text file a study, in sections; those without text have none that can be used."""
-    for one in radiographs:
-        *findings, impression = mimic_sentences(one.study)
-        path = folder / "files" / f"p{one.subject[:2]}" / f"p{one.subject}" / f"s{one.study}.txt"
+    """Write MIMIC-CXR's reports, one text file per study with sections; the studies in `without` have no usable text."""
+    for image in radiographs:
+        *findings, impression = mimic_sentences(image.study)
+        path = folder / "files" / f"p{image.subject[:2]}" / f"p{image.subject}" / f"s{image.study}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = f"FINDINGS:\n {' '.join(findings)}\n\n IMPRESSION:\n {impression}\n" if one.study not in without else ""
+        text = f"FINDINGS:\n {' '.join(findings)}\n\n IMPRESSION:\n {impression}\n" if image.study not in without else ""
         path.write_text(f" EXAMINATION: CHEST\n\n {text}")
 
 
@@ -154,21 +139,20 @@ class Box(NamedTuple):
 
 
 def ms_cxr(radiographs: Sequence[Radiograph]) -> list[Box]:
-    """Boxes on the first frontal image of the first two of every five patients: a phrase of two boxes, and one of one."""
-    found = []
-    first = {one.subject: one for one in reversed(radiographs) if one.frontal}
+    """Draw a phrase with two boxes and one with one box on the first frontal image of the first two of every five patients."""
+    boxes = []
+    first = {image.subject: image for image in reversed(radiographs) if image.frontal}
     for subject in sorted(first):
-        if int(subject[2:]) % 5 > 1:
-            continue
-        image, finding = first[subject], FINDINGS[int(subject[2:]) % 5]
-        found.append(Box(image, finding, f"{finding.lower()}, on both sides", 2, 3, 14, 20))
-        found.append(Box(image, "Lung Opacity", "a vague opacity below", 9, 20, 22, 9))
-        found.append(Box(image, finding, f"{finding.lower()}, on both sides", 20, 3, 12, 20))
-    return found
+        if int(subject[2:]) % 5 < 2:
+            image, finding = first[subject], FINDINGS[int(subject[2:]) % 5]
+            boxes.append(Box(image, finding, f"{finding.lower()}, on both sides", 2, 3, 14, 20))
+            boxes.append(Box(image, "Lung Opacity", "a vague opacity below", 9, 20, 22, 9))
+            boxes.append(Box(image, finding, f"{finding.lower()}, on both sides", 20, 3, 12, 20))
+    return boxes
 
 
 def write_ms_cxr(folder: Path, boxes: Sequence[Box], *, version: str = "1.1.0") -> Path:
-    """MS-CXR's table: a line for each box."""
+    """Write MS-CXR's table, one line per box."""
     path = folder / f"MS_CXR_Local_Alignment_v{version}.csv"
     folder.mkdir(parents=True, exist_ok=True)
     head = ["dicom_id", "category_name", "label_text", "path", "x", "y", "w", "h", "image_width", "image_height"]
@@ -176,14 +160,13 @@ def write_ms_cxr(folder: Path, boxes: Sequence[Box], *, version: str = "1.1.0") 
         (box.image.dicom, box.category, box.phrase, f"files/{box.image.file}", *box[3:], box.image.width, box.image.height)
         for box in boxes
     ]
-    own_split = version == "1.1.0"  # which is not MIMIC-CXR's
-    write_csv(path, [*head, "split"] if own_split else head, [(*row, "train") if own_split else row for row in rows])
+    if version == "1.1.0":  # has splits, which differ from MIMIC-CXR's
+        head, rows = [*head, "split"], [(*row, "train") for row in rows]
+    write_csv(path, head, rows)
     return path
 
 
 CHEXPERT_HEAD = ["Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *CHEXPERT_OBSERVATIONS]
-
-
 EIGHT = (*("No Finding", "Cardiomegaly", "Edema", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),)
 
 
@@ -196,7 +179,7 @@ class Retrieval8x200(NamedTuple):
 
 
 def chexpert_8x200() -> Retrieval8x200:
-    """1,600 candidates, 80 image queries of whom six are of candidates' patients, 40 sentences; the labels in disorder."""
+    """Make 1,600 candidates, 80 image queries (six of candidates' patients) and 40 sentences, with the labels shuffled."""
     order = np.random.default_rng(0).permutation(1600)
     candidates = [(f"train/patient{number:05}/study1/view1_frontal.jpg", EIGHT[number % 8]) for number in order.tolist()]
     images = [
@@ -208,32 +191,22 @@ def chexpert_8x200() -> Retrieval8x200:
 
 
 def write_convirt_lists(folder: Path, lists: Retrieval8x200, *, prefix: str = "CheXpert-v1.0-small") -> None:
-    """The four lists; as the real ones, they end without a line break."""
-    rows = [
-        (
-            f"{prefix}/{path}",
-            "Female",
-            50,
-            "Frontal",
-            "AP",
-            *("1.0" if name == label else "0.0" for name in CHEXPERT_OBSERVATIONS),
-        )
-        for path, label in lists.candidates
-    ]
+    """Write the four lists, without a final line break, like the real ones."""
+    rows = []
+    for path, label in lists.candidates:
+        values = ("1.0" if name == label else "0.0" for name in CHEXPERT_OBSERVATIONS)
+        rows.append((f"{prefix}/{path}", "Female", 50, "Frontal", "AP", *values))
     for kind in ("image-retrieval", "text-retrieval"):
         write_csv(folder / kind / "candidate.csv", CHEXPERT_HEAD, rows)
-    write_csv(
-        folder / "image-retrieval" / "query.csv",
-        ["Variable", "Path"],
-        [(label, f"{prefix}/{path}") for path, label in lists.images],
-    )
+    queries = [(label, f"{prefix}/{path}") for path, label in lists.images]
+    write_csv(folder / "image-retrieval" / "query.csv", ["Variable", "Path"], queries)
     write_csv(folder / "text-retrieval" / "query.csv", ["Variable", "Text"], [(label, text) for text, label in lists.texts])
     for path in folder.rglob("*.csv"):
         path.write_bytes(path.read_bytes().rstrip(b"\n"))
 
 
 def write_chexpert_pictures(folder: Path, labelled: Iterable[tuple[str, str]]) -> None:
-    """Tiny pictures whose brightness tells the label, roughly."""
+    """Write tiny pictures whose brightness depends on the label."""
     generator = np.random.default_rng(1)
     for path, label in labelled:
         grey = 16 + 30 * EIGHT.index(label) + generator.integers(-12, 13)
@@ -242,7 +215,7 @@ def write_chexpert_pictures(folder: Path, labelled: Iterable[tuple[str, str]]) -
 
 
 def flickr30k_splits(photographs: int = 12) -> dict[str, str]:
-    """File name → Karpathy's split, or nothing for those that he left out, two of twelve."""
+    """Return Karpathy's split of each file; it is empty for two of twelve photographs, which he left out."""
     kinds = ["train"] * 6 + ["val"] * 2 + ["test"] * 2 + [""] * 2
     return {f"{1000 + number}.jpg": kinds[number % 12] for number in range(photographs)}
 
@@ -252,20 +225,14 @@ def flickr30k_captions(name: str) -> list[str]:
 
 
 def write_flickr30k(folder: Path, *, captions: str = "token", images: str = "flickr30k-images", photographs: int = 12) -> None:
-    """Flickr30k, captions in results_20130124.token ("token"), Kaggle's results.csv ("kaggle"), or Karpathy's alone ("json")."""
+    """Write Flickr30k with captions in results_20130124.token, in Kaggle's results.csv, or only in Karpathy's file ("json")."""
     splits = flickr30k_splits(photographs)
     for seed, name in enumerate(splits):
         write_picture(folder / images / name, seed)
-    entries = [
-        {
-            "imgid": number,
-            "filename": name,
-            "split": split,
-            "sentences": [{"raw": text, "tokens": text.lower().split()} for text in flickr30k_captions(name)],
-        }
-        for number, (name, split) in enumerate(splits.items())
-        if split
-    ]
+    entries = []
+    for number, (name, split) in enumerate(splits.items()):
+        sentences = [{"raw": text, "tokens": text.lower().split()} for text in flickr30k_captions(name)]
+        entries += [{"imgid": number, "filename": name, "split": split, "sentences": sentences}] if split else []
     (folder / "dataset_flickr30k.json").write_text(json.dumps({"images": entries, "dataset": "flickr30k"}))
     listed = [(name, number, text) for name in splits for number, text in enumerate(flickr30k_captions(name))]
     if captions == "token":
@@ -276,44 +243,44 @@ def write_flickr30k(folder: Path, *, captions: str = "token", images: str = "fli
         (folder / "results.csv").write_text("".join(lines))
 
 
+def photograph_table(contents: Mapping[str, bytes], captions: Sequence[Sequence[str]], splits: Sequence[str]) -> pa.Table:
+    """Make the parquet layout of Flickr8k and Flickr30k; `contents`: name → image file."""
+    images = [{"bytes": content, "path": name} for name, content in contents.items()]
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    return pa.table({"image": pa.array(images, kind), "captions": captions, "split": splits})
+
+
 OPEN_I_XML = """<eCitation><uId id="CXR{number}"/><Abstract><AbstractText Label="FINDINGS">{findings}</AbstractText>
 <AbstractText Label="IMPRESSION">{impression}</AbstractText></Abstract><MeSH>{codes}</MeSH>{images}</eCitation>"""
 
 
 def write_open_i_reports(folder: Path, reports: Mapping[int, tuple[str, str, list[str], list[str]]]) -> None:
-    """The archive of the reports, one XML file each; reports: findings, impression, codes and ids of the images, by number."""
+    """Write the archive with one XML file per report; `reports`: number → findings, impression, codes and ids of the images."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / ARCHIVE, "w:gz") as archive:
         for number, (findings, impression, codes, images) in reports.items():
-            nodes = {
-                "codes": "".join(f"<major>{code}</major>" for code in codes),
-                "images": "".join(f'<parentImage id="{image}"/>' for image in images),
-            }
-            data = OPEN_I_XML.format(number=number, findings=findings, impression=impression, **nodes).encode()
+            nodes = {"findings": findings, "impression": impression, "codes": "".join(f"<major>{code}</major>" for code in codes)}
+            nodes["images"] = "".join(f'<parentImage id="{image}"/>' for image in images)
+            data = OPEN_I_XML.format(number=number, **nodes).encode()
             member = tarfile.TarInfo(f"ecgen-radiology/{number}.xml")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
 
 
 def write_open_i_images(
-    folder: Path,
-    files: Mapping[str, tuple[int, str]],
-    *,
-    table: str = "images.csv",
-    images: str = "images",
-    suffix: str = ".dcm.jpg",
+    folder: Path, files: Mapping[str, tuple[int, str]], *, table: str = "images.csv", images: str = "images"
 ) -> None:
-    """Open-I's radiographs with their table; files: the report's number and the projection, by name without suffix."""
+    """Write Open-I's radiographs and their table; `files`: name without suffix → number of the report, projection."""
     rows = []
     for seed, (name, (number, projection)) in enumerate(files.items()):
-        write_picture(folder / images / f"{name}{suffix}", seed)
-        rows.append((f"CXR{number}" if table == "images.csv" else number, f"{name}{suffix}", projection))
+        write_picture(folder / images / f"{name}.dcm.jpg", seed)
+        rows.append((f"CXR{number}" if table == "images.csv" else number, f"{name}.dcm.jpg", projection))
     columns = ["report", "image", "projection"] if table == "images.csv" else ["uid", "filename", "projection"]
     write_csv(folder / table, columns, rows)
 
 
 def write_flickr8k(folder: Path, photographs: int = 40) -> None:
-    """The official layout; people rate the captions of the photographs beside each of the test split's."""
+    """Write Flickr8k in its official layout, with ratings of the test photographs' captions for the next three photographs."""
     names = [f"{100 + number}.jpg" for number in range(photographs)]
     for number, name in enumerate(names):
         write_picture(folder / "Flicker8k_Dataset" / name, number, mode="RGB")
@@ -324,8 +291,8 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
     (folder / "Flickr8k.token.txt").write_text("".join(captions))
     dev, held_out = photographs * 3 // 5, photographs * 3 // 4
     parts = {"train": names[:dev], "dev": names[dev:held_out], "test": names[held_out:]}
-    for part, own in parts.items():
-        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
+    for part, images in parts.items():
+        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(images) + "\n")
     test = parts["test"]
     rated = []
     for place, name in enumerate(test):
@@ -336,7 +303,7 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
 
 
 def write_image_table(images: Path, table: Path, count: int = 80) -> None:
-    """Own images of two kinds, four for each patient, in a folder, and a CSV file with their texts and labels."""
+    """Write a user's images of two classes, four per patient, and a CSV file with their texts and labels."""
     rows = []
     for number in range(count):
         name, ill = f"{number % 4}/{number}.png", number % 2

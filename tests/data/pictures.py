@@ -1,4 +1,4 @@
-"""Small image files for tests, each of its own content."""
+"""Small image files for tests, each with different content."""
 
 import io
 from pathlib import Path
@@ -8,7 +8,7 @@ from PIL import Image
 
 
 def picture(seed: int, width: int = 40, height: int = 30, mode: str = "RGB") -> Image.Image:
-    """Smooth colours with noise, so that JPEG changes little and resizing tells."""
+    """Draw smooth colours with noise: JPEG changes them little, and resizing visibly."""
     generator = np.random.default_rng(seed)
     coarse = Image.fromarray(generator.integers(0, 256, (4, 4, 3), dtype=np.uint8)).resize(
         (width, height), Image.Resampling.BICUBIC
@@ -24,7 +24,7 @@ def encoded(image: Image.Image, form: str = "PNG", **options) -> bytes:
 
 
 def write_picture(path: Path, seed: int, **how) -> Path:
-    """A JPEG or PNG file, by the path's suffix; its folder is made."""
+    """Write a PNG or JPEG file, depending on the suffix, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encoded(picture(seed, **how), "PNG" if path.suffix == ".png" else "JPEG"))
     return path

@@ -40,18 +40,8 @@ FIRST, QUERY = LISTS.candidates[0], LISTS.images[0]
     [
         (QUERIES, QUERY[0], FIRST[0], r"query\.csv contains 1 images that are also candidates; expected none"),
         (QUERIES, QUERY[0], LISTS.images[1][0], r"query\.csv: line 3: Path repeats"),
-        (
-            QUERIES,
-            QUERY[0],
-            "train/nobody.jpg",
-            r"line 2: Path is 'CheXpert-v1\.0-small/train/nobody\.jpg'; expected an image of CheXpert's training split",
-        ),
-        (
-            QUERIES,
-            QUERY[0],
-            QUERY[0].replace("train", "valid"),
-            r"line 2: Path is '.*'; expected an image of CheXpert's training split",
-        ),
+        (QUERIES, QUERY[0], "train/nobody.jpg", r"line 2: Path is '.*/train/nobody\.jpg'; expected an image .* training split"),
+        (QUERIES, QUERY[0], QUERY[0].replace("train", "valid"), r"line 2: Path is '.*'; expected an image .* training split"),
         (QUERIES, "Pneumonia,", "Flu,", r"line 5: Variable is 'Flu'; expected one of No Finding, Cardiomegaly"),
         (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv has 4 rows for Edema; expected 5"),
         (TEXTS, "Sentence 9 on cardiomegaly.", "Sentence 1 on cardiomegaly.", r"line 11: Text repeats"),
@@ -68,24 +58,22 @@ def test_invalid_lists_are_rejected(lists, name, old, new, message):
     assert "It is part of https://github.com/yuhaozhang/convirt" in str(error.value)
 
 
-def both_candidates(lists, change):
-    for kind in ("image-retrieval", "text-retrieval"):
-        path = lists / kind / "candidate.csv"
-        lines = path.read_text().split("\n")
-        path.write_text("\n".join(change(lines)))
-
-
-def test_incomplete_candidates_are_rejected(lists):
-    both_candidates(lists, lambda lines: lines[:-1])
-    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows for {LISTS.candidates[-1][1]}; expected 200"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], rf"candidate\.csv has 199 rows for {LISTS.candidates[-1][1]}; expected 200"),
+        (lambda lines: [lines[0], lines[1].replace("1.0,", "0.0,"), *lines[2:]], r"candidate\.csv: line 2 .*exactly one"),
+        (lambda lines: [lines[0], lines[1].replace("0.0,", "1.0,"), *lines[2:]], r"candidate\.csv: line 2 .*exactly one"),
+    ],
+)
+def test_incomplete_candidates_are_rejected(lists, change, message):
+    path = lists / CANDIDATES
+    path.write_text("\n".join(change(path.read_text().split("\n"))))
+    with pytest.raises(UserError, match=message):
         read_lists(lists)
-    write_convirt_lists(lists, LISTS)
-    for change in (("1.0,", "0.0,"), ("0.0,", "1.0,")):
-        both_candidates(lists, lambda lines, change=change: [lines[0], lines[1].replace(*change), *lines[2:]])
-        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has no label of 1, or several; expected exactly one"):
-            read_lists(lists)
-        write_convirt_lists(lists, LISTS)
-    write_convirt_lists(lists, LISTS)
+
+
+def test_missing_lists_are_named(lists):
     (lists / TEXTS).unlink()
     with pytest.raises(UserError, match=r"text-retrieval/query\.csv is missing.*It is part of https"):
         read_lists(lists)
@@ -107,30 +95,30 @@ def prepare(world, out, **changes):
     return read_benchmark(out / "8x200.npz")
 
 
-def test_the_benchmark_has_the_images_of_the_lists_and_only_its_owner_can_read_it(world, tmp_path):
-    found = prepare(world, tmp_path)
+def test_the_benchmark_contains_the_listed_images_and_only_the_owner_can_read_it(world, tmp_path):
+    benchmark = prepare(world, tmp_path)
     everything = (*LISTS.candidates, *LISTS.images)
-    assert found.images.shape == (1680, 1, 8, 8)
+    assert benchmark.images.shape == (1680, 1, 8, 8)
     for place in (0, 1, 700, 1599, 1600, 1679):
         path, label = everything[place]
         content = (world / "CheXpert-v1.0-small" / path).read_bytes()
-        np.testing.assert_array_equal(found.images[place], decode_square(content, "L", 8))
-        assert found.label_names[found.labels[place]] == label
-        assert found.patients[place] == path.split("/")[1]
-    assert found.is_query.tolist() == [False] * 1600 + [True] * 80
-    assert sorted(found.label_names) == sorted(EIGHT)
-    assert found.texts.to_numpy().tolist() == [list(text) for text in LISTS.texts]
+        np.testing.assert_array_equal(benchmark.images[place], decode_square(content, "L", 8))
+        assert benchmark.label_names[benchmark.labels[place]] == label
+        assert benchmark.patients[place] == path.split("/")[1]
+    assert benchmark.is_query.tolist() == [False] * 1600 + [True] * 80
+    assert sorted(benchmark.label_names) == sorted(EIGHT)
+    assert benchmark.texts.to_numpy().tolist() == [list(text) for text in LISTS.texts]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_images_are_stretched_if_those_of_the_study_are(world, tmp_path):
+def test_images_are_stretched_if_the_study_stretches_its_images(world, tmp_path):
     shutil.copytree(world, tmp_path / "world")
     picture = tmp_path / "world" / "CheXpert-v1.0-small" / LISTS.candidates[0][0]
     Image.fromarray(np.arange(400, dtype=np.uint16).reshape(10, 40).clip(0, 255).astype(np.uint8)).save(picture)
     content = picture.read_bytes()
-    found = prepare(tmp_path / "world", tmp_path, fit="stretch")
-    np.testing.assert_array_equal(found.images[0], decode_square(content, "L", 8, "stretch"))
+    benchmark = prepare(tmp_path / "world", tmp_path, fit="stretch")
+    np.testing.assert_array_equal(benchmark.images[0], decode_square(content, "L", 8, "stretch"))
     assert (decode_square(content, "L", 8, "stretch") != decode_square(content, "L", 8)).any()
     lists = ImageTextEvaluationSettings(chexpert_8x200={"path": "images", "lists": "lists"}).chexpert_8x200
     stretched, *cropped = (of_benchmark(lists, {"resolution": 8} | fit) for fit in ({"fit": "stretch"}, {"fit": "crop"}, {}))
@@ -144,7 +132,7 @@ def test_a_damaged_benchmark_is_rejected(world, tmp_path):
     path = tmp_path / "8x200.npz"
     content = path.read_bytes()
     path.write_bytes(content[:5000] + bytes(8) + content[5008:])
-    with pytest.raises(UserError, match=r"8x200\.npz: .*a file of CheXpert 8×200 \(.*Bad CRC-32 .*\)\. Remove it"):
+    with pytest.raises(UserError, match=r"8x200\.npz: .*CheXpert 8×200 \(.*CRC-32.*Remove it"):
         read_benchmark(path)
     path.write_bytes(content[:-9])
     with pytest.raises(UserError, match=r"not an \.npz archive, or its end is missing"):

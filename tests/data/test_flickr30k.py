@@ -3,11 +3,10 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
+from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, photograph_table, write_flickr30k
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr30k import SOURCE, missing_files, select_splits
 from trueneg.data.pairs.pair_source import read_pairs
@@ -22,15 +21,8 @@ KARPATHY, TOKENS, KAGGLE = "dataset_flickr30k.json", "results_20130124.token", "
 
 def write_as_parquet(folder):
     write_flickr30k(folder / "official")
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    images = [{"bytes": (folder / "official" / "flickr30k-images" / name).read_bytes(), "path": name} for name in SPLIT_OF]
-    table = pa.table(
-        {
-            "image": pa.array(images, kind),
-            "captions": pa.array([flickr30k_captions(name) for name in SPLIT_OF], pa.list_(pa.string())),
-            "split": pa.array(list(SPLIT_OF.values())),
-        }
-    )
+    contents = {name: (folder / "official" / "flickr30k-images" / name).read_bytes() for name in SPLIT_OF}
+    table = photograph_table(contents, [flickr30k_captions(name) for name in SPLIT_OF], list(SPLIT_OF.values()))
     pq.write_table(table, folder / "flickr30k.parquet")
 
 
@@ -68,9 +60,9 @@ def test_every_layout_is_the_same_source(tmp_path, layout):
     for name, pixels in zip(SPLIT_OF, source.images, strict=True):
         (path,) = (tmp_path / "data").rglob(name)
         np.testing.assert_array_equal(pixels, decode_square(path.read_bytes(), "RGB", 16))
-        own = source.sentences[source.sentences["report"] == name]
-        assert own["sentence"].tolist() == flickr30k_captions(name)
-        assert own["index"].tolist() == [0, 1, 2, 3, 4]
+        captions = source.sentences[source.sentences["report"] == name]
+        assert captions["sentence"].tolist() == flickr30k_captions(name)
+        assert captions["index"].tolist() == [0, 1, 2, 3, 4]
     assert splits.set_index("report")["split"].to_dict() == SPLIT_OF
 
 
@@ -79,9 +71,7 @@ def test_captions_are_read_from_karpathys_file_if_there_are_no_others(tmp_path):
     source, splits = prepare(tmp_path, tmp_path / "out")
     assert source.reports.tolist() == [name for name, split in SPLIT_OF.items() if split != "unassigned"]
     assert splits["split"].tolist() == [split for split in SPLIT_OF.values() if split != "unassigned"]
-    with pytest.raises(
-        UserError, match=r"splits contain all 10 photographs, .* Add results_20130124\.token .* or set dataset\.split"
-    ):
+    with pytest.raises(UserError, match=r"all 10 photographs, .*results_20130124\.token.*dataset\.split"):
         select_splits(SOURCE.read(tmp_path)[0], "reco", tmp_path)
 
 
@@ -94,13 +84,6 @@ def test_recos_split_tests_on_karpathys_test_photographs_and_validates_on_unassi
     assert splits.set_index("report")["split"].to_dict() == {name: moved.get(split, split) for name, split in SPLIT_OF.items()}
     subset = official_subset(source, splits, seed=0)
     assert [len(getattr(subset, name)) for name in SPLITS] == [8, 2, 2]
-
-
-def test_the_number_of_photographs_can_be_limited(official, tmp_path):
-    source, splits = prepare(official, tmp_path / "out", images=7)
-    assert source.reports.tolist() == splits["report"].tolist() == list(SPLIT_OF)[:7]
-    with pytest.raises(UserError, match=r"dataset\.images is 13; expected at most 12, the number of photographs"):
-        prepare(official, tmp_path / "out", images=13)
 
 
 def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
@@ -123,24 +106,9 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
         (TOKENS, "1001.jpg", "999.jpg", r"has no captions for 1001\.jpg, which is in the train split"),
         (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
         (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
-        (
-            KARPATHY,
-            '"train"',
-            '"first"',
-            r"image 0 \(the first is 0\): split is 'first'; expected one of train, validation, test",
-        ),
-        (
-            KARPATHY,
-            '"1001.jpg"',
-            '"1000.jpg"',
-            r"image 1 .*: image repeats",
-        ),
-        (
-            KARPATHY,
-            '"filename"',
-            '"file"',
-            r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(KeyError: 'filename'",
-        ),
+        (KARPATHY, '"train"', '"first"', r"image 0 \(the first is 0\): split is 'first'; expected .* train, validation, test"),
+        (KARPATHY, '"1001.jpg"', '"1000.jpg"', r"image 1 .*: image repeats"),
+        (KARPATHY, '"filename"', '"file"', r"dataset_flickr30k\.json: .* Karpathy's splits \(KeyError: 'filename'"),
         (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .*: captions is .*; expected 5 texts"),
     ],
 )
@@ -158,33 +126,23 @@ def test_invalid_lines_and_rows_are_named(tmp_path, file, old, new, message):
 
 def test_missing_and_damaged_files_are_named(official, tmp_path):
     (official / "flickr30k-images" / "1004.jpg").unlink()
-    with pytest.raises(UserError, match=r"1004\.jpg is missing; expected an image\. Request Flickr30k with the form"):
+    with pytest.raises(UserError, match=r"1004\.jpg is missing; .* Request Flickr30k with the form"):
         prepare(official, tmp_path / "out")
     (official / "flickr30k-images").rename(official / "photographs")
-    with pytest.raises(
-        UserError, match=r"flickr30k-images is missing; expected the photographs \(found .*\)\. Request Flickr30k"
-    ):
+    with pytest.raises(UserError, match=r"flickr30k-images is missing; .*photographs \(found .*\)\. Request Flickr30k"):
         SOURCE.read(official)
     (official / "photographs").rename(official / "images")
     whole = (official / KARPATHY).read_text()
     (official / KARPATHY).write_text(whole[:-100])
-    with pytest.raises(
-        UserError,
-        match=r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(JSONDecodeError.*caption_datasets\.zip \(https://cs",
-    ):
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: .* \(JSONDecodeError.*caption_datasets\.zip \(https://cs"):
         SOURCE.read(official)
     (official / KARPATHY).write_text(json.dumps({"images": []}))
     with pytest.raises(UserError, match=r"dataset_flickr30k\.json .*no photographs"):
         SOURCE.read(official)
     (official / KARPATHY).unlink()
-    with pytest.raises(
-        UserError,
-        match=r"dataset_flickr30k\.json is missing; expected Karpathy's splits \(found .*\)\. It is in caption_datasets",
-    ):
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json is missing; .*\(found .*\)\. It is in caption_datasets"):
         SOURCE.read(official)
-    with pytest.raises(
-        UserError, match=r"dataset\.path is missing; source flickr30k expects a folder with dataset_flickr30k\.json"
-    ):
+    with pytest.raises(UserError, match=r"dataset\.path is missing; source flickr30k expects .*dataset_flickr30k\.json"):
         SOURCE.read(None)
 
 

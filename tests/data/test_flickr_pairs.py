@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.data.official_layouts import photograph_table
 from tests.data.pictures import encoded, picture
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
@@ -45,20 +46,14 @@ def write_official(folder):
     lines = [f"{name}#{number}\t{caption.replace(' ', '  ', 1)}\n" for name, number, caption in reversed(ids)]
     (folder / "Flickr8k.token.txt").write_text("".join(lines))
     for split, part in (("train", "train"), ("validation", "dev"), ("test", "test")):
-        own = [name for name in SPLIT_OF if SPLIT_OF[name] == split]
-        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
+        names = [name for name in SPLIT_OF if SPLIT_OF[name] == split]
+        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(names) + "\n")
     write_ratings(folder / "ExpertAnnotations.txt")
 
 
 def parquet_table():
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    return pa.table(
-        {
-            "image": pa.array([{"bytes": content_of(name), "path": name} for name in NAMES], kind),
-            "captions": pa.array([captions_of(name) for name in NAMES], pa.list_(pa.string())),
-            "split": pa.array([SPLIT_OF.get(name, "unassigned") for name in NAMES]),
-        }
-    )
+    splits = [SPLIT_OF.get(name, "unassigned") for name in NAMES]
+    return photograph_table({name: content_of(name) for name in NAMES}, list(map(captions_of, NAMES)), splits)
 
 
 def write_as_parquet(folder):
@@ -100,19 +95,19 @@ def test_a_photograph_has_its_five_captions_in_order(data, tmp_path):
     assert source.patients.tolist() == NAMES
     for name, pixels in zip(NAMES, source.images, strict=True):
         np.testing.assert_array_equal(pixels, decode_square(content_of(name), "RGB", 16))
-        own = source.sentences[source.sentences["report"] == name]
-        assert own["index"].tolist() == [0, 1, 2, 3, 4]
-        assert own["sentence"].tolist() == captions_of(name)
+        captions = source.sentences[source.sentences["report"] == name]
+        assert captions["index"].tolist() == [0, 1, 2, 3, 4]
+        assert captions["sentence"].tolist() == captions_of(name)
     assert (source.sentences["class"] == -1).all()
     assert source.shown.shape == source.labels.shape == (10, 0)
 
 
 def test_both_layouts_are_the_same_source(tmp_path):
-    found = []
+    checksums = []
     for name, write in WRITERS.items():
         write(tmp_path / name)
-        found.append(prepare(tmp_path / name, tmp_path / f"{name} out").checksum)
-    assert found[0] == found[1]
+        checksums.append(prepare(tmp_path / name, tmp_path / f"{name} out").checksum)
+    assert checksums[0] == checksums[1]
 
 
 def test_captions_are_written_for_the_text_steps(data, tmp_path):
@@ -176,17 +171,12 @@ def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
 
 
 def test_captions_of_other_files_are_refused(data, tmp_path):
-    prepare(data, tmp_path / "out")
-    table = privacy.read_table(tmp_path / "out" / "sentences.parquet")[0]
-    privacy.write_table(table.iloc[5:], tmp_path / "out" / "sentences.parquet", restricted=False)
+    prepare(data, tmp_path)
+    table, sentences = privacy.read_table(tmp_path / "sentences.parquet")[0], tmp_path / "sentences.parquet"
+    privacy.write_table(table.iloc[5:], sentences, restricted=False)
+    settings = {"source": "flickr8k", "path": data, "images": None, "resolution": 16}
     with pytest.raises(UserError, match="1 images have reports without sentences; the first is image 0"):
-        prepare_pairs(
-            {"source": "flickr8k", "path": data, "images": None, "resolution": 16},
-            {"sentences": tmp_path / "out" / "sentences.parquet"},
-            tmp_path / "out" / "pairs.npz",
-            cache=tmp_path / "cache",
-            threads=1,
-        )
+        prepare_pairs(settings, {"sentences": sentences}, tmp_path / "pairs.npz", cache=tmp_path / "cache", threads=1)
 
 
 def add_line(path, line):
@@ -196,19 +186,11 @@ def add_line(path, line):
 @pytest.mark.parametrize(
     ("file", "line", "message"),
     [
-        (
-            "Flickr8k.token.txt",
-            "100_a.jpg#7\tA dog .",
-            r"token\.txt: line 56 is not an image's name, #, 0 to 4, a tab and a caption",
-        ),
+        ("Flickr8k.token.txt", "100_a.jpg#7\tA dog .", r"token\.txt: line 56 is not an image's name, #, 0 to 4, a tab"),
         ("Flickr8k.token.txt", "300_c.jpg#0\t ", r"token\.txt: line 56 is not an image's name"),
         ("Flickr8k.token.txt", "100_a.jpg#1\tA dog .", r"line 56: caption's id repeats"),
         ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg: captions is \['A dog \.'\]; expected 5 texts"),
-        (
-            "Flickr_8k.testImages.txt",
-            "100_a.jpg",
-            r"testImages\.txt: line 3: image is '100_a\.jpg'; expected an image that is in no other split",
-        ),
+        ("Flickr_8k.testImages.txt", "100_a.jpg", r"testImages\.txt: line 3: image is '100_a\.jpg'; .* in no other split"),
         ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions for 300_c\.jpg, which is in the validation split"),
     ],
 )
@@ -241,19 +223,10 @@ def test_ratings_of_unknown_images_are_refused(data, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "Flickr_8k.devImages.txt",
-            r"Flickr_8k\.devImages\.txt is missing; expected the official validation images .*\. It is in Flickr8k_text",
-        ),
-        (
-            "ExpertAnnotations.txt",
-            r"ExpertAnnotations\.txt is missing; expected the human ratings \(found .*\)\. It is in Flickr8k_text\.zip",
-        ),
-        ("Flicker8k_Dataset/103_a.jpg", r"103_a\.jpg is missing; expected an image\. Unpack Flickr8k_Dataset\.zip there"),
-        (
-            "Flickr8k.token.txt",
-            r"Flickr8k\.token\.txt is missing; expected the captions \(found .*\)\. It is in Flickr8k_text\.zip",
-        ),
+        ("Flickr_8k.devImages.txt", r"devImages\.txt is missing; .*validation images \(found .*Flickr8k_text\.zip"),
+        ("ExpertAnnotations.txt", r"ExpertAnnotations\.txt is missing; .*ratings \(found .*Flickr8k_text\.zip"),
+        ("Flicker8k_Dataset/103_a.jpg", r"103_a\.jpg is missing; expected an image.*Flickr8k_Dataset\.zip"),
+        ("Flickr8k.token.txt", r"token\.txt is missing; .*captions \(found .*Flickr8k_text\.zip"),
     ],
 )
 def test_missing_files_are_named(official, tmp_path, name, message):
@@ -295,10 +268,7 @@ def test_invalid_rows_are_named(tmp_path, column, value, message):
 def test_parquet_files_with_other_columns_or_damage_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(parquet_table().drop_columns("split"), path)
-    with pytest.raises(
-        UserError,
-        match=r"a\.parquet: cannot be read as a parquet file with the columns image: struct.*split: string \(KeyError: .*split",
-    ):
+    with pytest.raises(UserError, match=r"a\.parquet: .* columns image: struct.*split: string \(KeyError: .*split"):
         SOURCE.read(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"a\.parquet: cannot be read as a parquet file"):
@@ -314,11 +284,9 @@ def test_the_real_collection(tmp_path):
     assert counts.to_dict() == {"train": 6_000, "validation": 1_000, "test": 1_000, "unassigned": 91}
     assert len(ratings) == 5_822
     assert set(ratings["image"]) == set(photographs.loc[photographs["split"] == "test", "image"])
-    other = ratings[ratings["image"] != ratings["report"]]
-    own = ratings[ratings["image"] == ratings["report"]]
-    rated = [f"rating {number}" for number in (1, 2, 3)]
-    # A caption says more of its own image: if it did not, captions would be numbered wrongly.
-    assert own[rated].to_numpy().mean() > 3 > 2 > other[rated].to_numpy().mean()
+    same, rated = ratings["image"] == ratings["report"], [f"rating {number}" for number in (1, 2, 3)]
+    # A caption describes its own image better; otherwise, captions would be numbered wrongly.
+    assert ratings.loc[same, rated].to_numpy().mean() > 3 > 2 > ratings.loc[~same, rated].to_numpy().mean()
     source = prepare(folder, tmp_path / "out", images=100, resolution=32)
     assert source.images.shape == (100, 3, 32, 32)
     assert source.images.std() > 40

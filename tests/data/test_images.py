@@ -1,4 +1,4 @@
-"""The common type of all sources, its checksum and its file."""
+"""Image sources: validation, checksum, file, and resizing."""
 
 import contextlib
 
@@ -44,7 +44,7 @@ def test_one_flipped_bit_changes_the_checksum(name, data):
     assert source_from(content).checksum != before
 
 
-def test_the_checksum_depends_on_content_and_shape_alone():
+def test_the_checksum_depends_only_on_content_and_shape():
     content = arrays()
     before = source_from(content).checksum
     strided = content | {"images": np.asfortranarray(content["images"])}
@@ -72,7 +72,7 @@ def test_wrong_arrays_are_refused(name, array, message):
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 6), st.sampled_from([1, 3]))
-def test_a_source_survives_its_file(tmp_path_factory, count, channels):
+def test_a_source_is_read_as_it_was_written(tmp_path_factory, count, channels):
     source = source_from(arrays(count, channels))
     path = tmp_path_factory.mktemp("source") / "deeper" / "source.npz"
     write_source(source, path)
@@ -97,20 +97,15 @@ def test_a_damaged_file_is_reported_or_harmless(tmp_path_factory, data):
     else:
         content[position] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(content)
-    # Bytes that mean nothing (an archive's dates) may change.
+    # Bytes without meaning, such as dates in the archive, may change.
     with contextlib.suppress(UserError):
         assert read_source(path).checksum == source.checksum
 
 
-def test_a_file_whose_checksum_is_another_is_reported(tmp_path):
+def test_another_checksum_is_reported(tmp_path):
     source = source_from(arrays())
-    np.savez(
-        tmp_path / "source.npz",
-        name="made",
-        class_names=source.class_names,
-        checksum="0" * 64,
-        **arrays(),
-    )
+    names = {"name": "made", "class_names": source.class_names, "checksum": "0" * 64}
+    np.savez(tmp_path / "source.npz", **names, **arrays())
     with pytest.raises(UserError, match=f"checksum {source.checksum[:6]}…; expected 000000…"):
         read_source(tmp_path / "source.npz")
 
@@ -123,16 +118,11 @@ def test_pickled_and_missing_files_are_reported(tmp_path):
         read_source(tmp_path / "none.npz")
 
 
-def _write_half(path):
-    with atomic_write(path) as temporary:
-        temporary.write_text("half of the new")
-        raise KeyboardInterrupt
-
-
-def test_a_failed_write_leaves_nothing_behind(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(tmp_path):
     (tmp_path / "file").write_text("old")
-    with pytest.raises(KeyboardInterrupt):
-        _write_half(tmp_path / "file")
+    with contextlib.suppress(KeyboardInterrupt), atomic_write(tmp_path / "file") as temporary:
+        temporary.write_text("half of the new content")
+        raise KeyboardInterrupt  # not an Exception
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("file", "old")]
 
 
@@ -150,7 +140,7 @@ def test_shrinking_by_a_whole_factor_averages_areas(channels, factor, resolution
 
 @quick
 @given(st.integers(1, 40), st.integers(0, 255))
-def test_a_plain_image_stays_plain_at_any_size(resolution, level):
+def test_a_uniform_image_stays_uniform_at_any_size(resolution, level):
     images = np.full((2, 3, 7, 9), level, np.uint8)
     assert (resize_images(images, resolution) == level).all()
 

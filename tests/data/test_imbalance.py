@@ -1,4 +1,4 @@
-"""CIFAR10-r and the stratified splits under it."""
+"""CIFAR10-r and stratified splits."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def labels_in_classes(draw, smallest=1):
 
 @quick
 @given(labels_in_classes(), fractions, seeds, st.data())
-def test_rare_classes_keep_their_share_and_the_others_everything(labels, fraction, seed, data):
+def test_rare_classes_keep_their_share_and_other_classes_all_images(labels, fraction, seed, data):
     rare = data.draw(st.sets(st.sampled_from(range(labels.max() + 1))))
     kept = imbalanced_indices(labels, fraction, rare, seed)
     assert kept.dtype == np.int64
@@ -42,19 +42,19 @@ def test_subsets_of_one_seed_are_nested_across_fractions(labels, first, second, 
 
 @quick
 @given(labels_in_classes(), fractions, seeds)
-def test_a_class_keeps_the_same_images_whichever_other_classes_are_rare(labels, fraction, seed):
+def test_the_images_that_a_class_keeps_do_not_depend_on_other_classes(labels, fraction, seed):
     of_class_0 = [
         [index for index in imbalanced_indices(labels, fraction, rare, seed) if labels[index] == 0] for rare in ([0], [0, 1])
     ]
     assert of_class_0[0] == of_class_0[1]
 
 
-def test_every_image_is_as_likely_to_be_kept_and_seeds_differ():
+def test_all_images_are_equally_likely_to_be_kept():
     labels = np.repeat([0, 1], 10)
     kept = np.concatenate([imbalanced_indices(labels, 0.3, [1], seed) for seed in range(600)])
     counts = np.bincount(kept, minlength=20)
     assert (counts[:10] == 600).all()
-    # Each of ten images is kept with probability 0.3: 180 times of 600, standard deviation 11.
+    # Each of ten images is kept with probability 0.3: 180 of 600 times, with a standard deviation of 11.
     assert (abs(counts[10:] - 180) < 5 * 11.3).all()
 
 
@@ -73,13 +73,13 @@ def test_a_rare_class_without_images_is_refused():
 
 @quick
 @given(fractions)
-def test_class_probabilities_are_the_papers(fraction):
+def test_class_probabilities_equal_those_of_the_paper(fraction):
     assert class_probabilities(fraction) == pytest.approx((0.2 * fraction / (1 + fraction), 0.2 / (1 + fraction)), rel=1e-12)
 
 
 @quick
 @given(st.integers(2, 12), st.data())
-def test_class_probabilities_are_the_frequencies_after_thinning_out(classes, data):
+def test_class_probabilities_are_the_frequencies_after_subsampling(classes, data):
     rare = data.draw(st.integers(1, classes - 1))
     kept = data.draw(st.integers(1, 50))
     labels = np.repeat(np.arange(classes), 50)

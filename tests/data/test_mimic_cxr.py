@@ -1,6 +1,5 @@
 """MIMIC-CXR-JPG and MS-CXR: the official tables become a source, no patient leaks, and errors name missing or damaged files."""
 
-import doctest
 import gzip
 import shutil
 import stat
@@ -26,8 +25,6 @@ from tests.data.official_layouts import (
 from tests.data.pictures import encoded
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs import chexpert_labels
-from trueneg.data.pairs import ms_cxr as module
 from trueneg.data.pairs.mimic_cxr import TEST_LABELS, missing_files, missing_reports, read_labels, read_radiographs
 from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
@@ -51,7 +48,7 @@ def labels_of(written):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The whole data set with its text steps; tests that change it copy it."""
+    """Write the data set and run the text steps; tests must not change the files."""
     folder = tmp_path_factory.mktemp("mimic")
     radiographs = write_mimic_cxr(folder / "jpg", PATIENTS)
     write_mimic_reports(folder / "reports", radiographs, without=[radiographs[0].study])
@@ -78,17 +75,13 @@ def prepare(made, out, **changes):
 
 
 def used(radiographs):
-    """The frontal ones of reports with text, by patient, study and id."""
-    without = radiographs[0].study
-    chosen = [one for one in radiographs if one.frontal and one.study != without]
-    return sorted(chosen, key=lambda one: (one.subject, one.study, one.dicom))
+    """Return the frontal radiographs of reports with text, sorted by patient, study and id."""
+    chosen = [image for image in radiographs if image.frontal and image.study != radiographs[0].study]
+    return sorted(chosen, key=lambda image: (image.subject, image.study, image.dicom))
 
 
-def test_examples():
-    for example in (chexpert_labels, module):
-        failed, attempted = doctest.testmod(example)
-        assert attempted
-        assert not failed
+def official_splits(radiographs):
+    return {f"s{image.study}": {"validate": "validation"}.get(image.split, image.split) for image in radiographs}
 
 
 def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_path):
@@ -96,52 +89,48 @@ def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_p
     expected = used(made[1])
     assert source.restricted
     assert source.name == "mimic_cxr"
-    assert source.reports.tolist() == [f"s{one.study}" for one in expected]
-    assert source.patients.tolist() == [f"p{one.subject}" for one in expected]
-    assert len(set(source.reports)) < len(source.reports)  # studies of two frontal images
-    for pixels, one in zip(source.images, expected, strict=True):
-        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / one.file).read_bytes(), "L", SIDE))
+    assert source.reports.tolist() == [f"s{image.study}" for image in expected]
+    assert source.patients.tolist() == [f"p{image.subject}" for image in expected]
+    assert len(set(source.reports)) < len(source.reports)  # some studies have two frontal images
+    for pixels, image in zip(source.images, expected, strict=True):
+        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE))
     said = source.sentences.groupby("report")["sentence"].agg(list)
-    assert all(said[f"s{one.study}"] == mimic_sentences(one.study) for one in expected)
+    assert all(said[f"s{image.study}"] == mimic_sentences(image.study) for image in expected)
 
 
 def test_labels_are_those_of_the_study_and_unknown_if_uncertain_or_not_mentioned(made, tmp_path):
     source, _, _ = prepare(made, tmp_path)
     assert source.label_names == CHEX5
     written = mimic_labels(made[1])
-    expected = [labels_of(written.get(one.study, {})) for one in used(made[1])]
+    expected = [labels_of(written.get(image.study, {})) for image in used(made[1])]
     np.testing.assert_array_equal(source.labels, np.array(expected, np.float32))
-    for value in (0, 1):
-        assert (source.labels == value).any()
+    assert {0, 1} <= set(source.labels.ravel())
 
 
 def test_radiologists_labels_are_used_only_for_test_studies(made, tmp_path):
-    radiographs = made[1]
-    study = next(one.study for one in radiographs if one.split == "test")
-    trained = next(one.study for one in radiographs if one.split == "train")
-    own = {"Edema": "1.0", "Airspace Opacity": "1.0", "Pneumonia": "-1.0", "Cardiomegaly": "0.0"}
-    write_mimic_cxr(tmp_path / "jpg", PATIENTS, test_labels={study: own, trained: own})
+    study, trained = (next(image.study for image in made[1] if image.split == split) for split in ("test", "train"))
+    written = {"Edema": "1.0", "Airspace Opacity": "1.0", "Pneumonia": "-1.0", "Cardiomegaly": "0.0"}
+    write_mimic_cxr(tmp_path / "jpg", PATIENTS, test_labels={study: written, trained: written})
     source, splits, _ = prepare(made, tmp_path, path=tmp_path / "jpg", labels="radiologists", ms_cxr=None)
     chexpert, _, _ = prepare(made, tmp_path)
     test = np.isin(source.reports, splits.loc[splits["split"] == "test", "report"].to_numpy(str))
     np.testing.assert_array_equal(source.labels[~test], chexpert.labels[~test])
-    found = source.labels[source.reports == f"s{study}"]
-    np.testing.assert_array_equal(found, np.array([labels_of(own)] * len(found), np.float32))
+    labels = source.labels[source.reports == f"s{study}"]
+    np.testing.assert_array_equal(labels, np.array([labels_of(written)] * len(labels), np.float32))
     assert np.isnan(source.labels[test & (source.reports != f"s{study}")]).all()
 
 
 def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_path):
     source, splits, _ = prepare(made, tmp_path)
-    boxed = {f"p{box.image.subject}" for box in ms_cxr(made[1])}
-    official = {f"s{one.study}": {"validate": "validation"}.get(one.split, one.split) for one in made[1]}
+    boxed, official = {f"p{box.image.subject}" for box in ms_cxr(made[1])}, official_splits(made[1])
     patient_of = dict(zip(source.reports.tolist(), source.patients.tolist(), strict=True))
     assert splits["report"].is_unique
     assert set(splits["report"]) == set(source.reports)
     moved = 0
     for report, split in splits.to_numpy().tolist():
-        own = patient_of[report] in boxed
-        assert split == ("test" if own else official[report])
-        moved += own and official[report] != "test"
+        has_box = patient_of[report] in boxed
+        assert split == ("test" if has_box else official[report])
+        moved += has_box and official[report] != "test"
     assert moved
     assert {"train", "validation", "test"} == set(splits["split"])
     draw_subsets(tmp_path / "pairs.npz", {}, [0], tmp_path / "subsets.parquet", tmp_path / "pairs-splits.parquet")
@@ -153,13 +142,13 @@ def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_pat
 
 def test_without_ms_cxr_the_splits_are_the_official_ones_and_there_are_no_boxes(made, tmp_path):
     source, splits, boxes = prepare(made, tmp_path, ms_cxr=None)
-    official = {f"s{one.study}": {"validate": "validation"}.get(one.split, one.split) for one in made[1]}
+    official = official_splits(made[1])
     assert splits.set_index("report")["split"].to_dict() == {report: official[report] for report in source.reports}
     assert boxed_phrases(source, np.arange(len(source.images)), boxes, (24, 24)).empty
 
 
-def drawn_by_hand(box, size, side, fit="crop"):
-    """Corners of a box after the shorter side, or both, became `side` and the centre was kept: float64, from what that means."""
+def expected_corners(box, size, side, fit="crop"):
+    """Return a box's corners after the shorter side, or both sides, became `side` and the centre was kept."""
     shorter = min(size)
     resized = [side if length == shorter or fit == "stretch" else int(side * length / shorter) for length in size]
     cut = [round((length - side) / 2) for length in resized]
@@ -174,15 +163,15 @@ def drawn_by_hand(box, size, side, fit="crop"):
 
 def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_path):
     source, _, boxes = prepare(made, tmp_path)
-    kept = {one.dicom: place for place, one in enumerate(used(made[1]))}
+    kept = {image.dicom: place for place, image in enumerate(used(made[1]))}
     drawn = [box for box in ms_cxr(made[1]) if box.image.dicom in kept]
-    assert len(drawn) < len(ms_cxr(made[1]))  # the report without text
+    assert len(drawn) < len(ms_cxr(made[1]))  # one report has no text
     for (_, row), box in zip(boxes.iterrows(), drawn, strict=True):
         assert row["image"] == kept[box.image.dicom]
         assert row["report"] == f"s{box.image.study}"
         assert (row["sentence"], row["finding"], row["class"]) == (box.phrase, box.category, -1)
-        by_hand = drawn_by_hand(box[3:], (box.image.width, box.image.height), SIDE)
-        np.testing.assert_allclose(row[["x0", "y0", "x1", "y1"]].to_numpy(float), by_hand, rtol=1e-12)
+        expected = expected_corners(box[3:], (box.image.width, box.image.height), SIDE)
+        np.testing.assert_allclose(row[["x0", "y0", "x1", "y1"]].to_numpy(float), expected, rtol=1e-12)
     phrases = boxed_phrases(source, np.arange(len(source.images)), boxes, source.size)
     both = phrases.groupby("phrase")["sentence"].agg(["first", "count"])
     assert (both["count"] == np.where(both["first"].str.endswith("on both sides"), 2, 1)).all()
@@ -191,8 +180,8 @@ def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_p
 
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.sampled_from(["crop", "stretch"]))
-def test_a_box_moves_as_the_pixels_in_it_do(data, fit):
-    """A white rectangle on a black image, decoded: what is white lies where the box is said to be."""
+def test_a_box_moves_with_its_pixels(data, fit):
+    """A white rectangle on a black image is decoded; the white pixels are in the converted box."""
     size = data.draw(st.tuples(st.integers(60, 200), st.integers(60, 200)))
     width, height = (data.draw(st.integers(20, length // 2)) for length in size)
     x, y = data.draw(st.integers(0, size[0] - width)), data.draw(st.integers(0, size[1] - height))
@@ -201,7 +190,7 @@ def test_a_box_moves_as_the_pixels_in_it_do(data, fit):
     pixels[y : y + height, x : x + width] = 255
     square = decode_square(encoded(Image.fromarray(pixels)), "L", side, fit)[0] / 255
     x0, y0, x1, y1 = to_square([x, y, x + width, y + height], size, side, fit)
-    np.testing.assert_allclose([x0, y0, x1, y1], drawn_by_hand((x, y, width, height), size, side, fit), rtol=0, atol=1e-9)
+    np.testing.assert_allclose([x0, y0, x1, y1], expected_corners((x, y, width, height), size, side, fit), rtol=0, atol=1e-9)
     inside = [max(0.0, min(stop, side) - max(start, 0.0)) for start, stop in ((x0, x1), (y0, y1))]
     assert square.sum() == pytest.approx(inside[0] * inside[1], abs=0.6 * sum(inside) + 1)
     if min(inside) > 4:
@@ -211,7 +200,7 @@ def test_a_box_moves_as_the_pixels_in_it_do(data, fit):
 
 
 def test_stretched_images_evaluated_whole_keep_every_box(made, tmp_path):
-    """Boxes in all four corners of images that are wide or high: bright rectangles on black, found again where the boxes are."""
+    """Bright rectangles in all four corners of wide and high images are where their boxes are."""
     without = made[1][0].study
     images = [box.image for box in ms_cxr(made[1])[::3] if box.image.study != without]
     drawn, side = [], 64
@@ -223,7 +212,7 @@ def test_stretched_images_evaluated_whole_keep_every_box(made, tmp_path):
         (tmp_path / "jpg/files" / image.file).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "jpg/files" / image.file, quality=100)
     write_ms_cxr(tmp_path / "ms-cxr", drawn)
-    shutil.copytree(made[0] / "jpg", tmp_path / "jpg", copy_function=_unless_there, dirs_exist_ok=True)
+    shutil.copytree(made[0] / "jpg", tmp_path / "jpg", copy_function=_copy_missing, dirs_exist_ok=True)
     phrases = {}
     for fit, evaluated in (("crop", "crop"), ("stretch", "whole")):
         places = {"path": tmp_path / "jpg", "ms_cxr": tmp_path / "ms-cxr", "resolution": side, "fit": fit}
@@ -241,80 +230,70 @@ def test_stretched_images_evaluated_whole_keep_every_box(made, tmp_path):
         assert {row.y0, row.y1} & {0.0, float(side)}
 
 
-def _unless_there(source, target):
+def _copy_missing(source, target):
     return target if Path(target).exists() else shutil.copy(source, target)
 
 
-def test_both_versions_of_ms_cxr_hold_the_same_boxes(made, tmp_path):
-    radiographs = read_radiographs(made[0] / "jpg")
+def test_both_versions_of_ms_cxr_are_read_and_the_newer_one_is_preferred(made, tmp_path):
+    radiographs, boxes = read_radiographs(made[0] / "jpg"), ms_cxr(made[1])
     expected = read_boxes(made[0] / "ms-cxr", radiographs)
-    assert len(expected) == len(ms_cxr(made[1]))
-    write_ms_cxr(tmp_path, ms_cxr(made[1]), version="1.0.0")
+    assert len(expected) == len(boxes)
+    write_ms_cxr(tmp_path, boxes, version="1.0.0")
     pd.testing.assert_frame_equal(read_boxes(tmp_path, radiographs), expected)
+    write_ms_cxr(tmp_path, boxes[:3], version="1.1.0")
+    assert len(read_boxes(tmp_path, radiographs)) == 3
 
 
-@pytest.mark.parametrize("place", ["beside the tables", "named", "named, beside the tables"])
-def test_images_are_found_in_every_place_of_the_folder_files(made, tmp_path, place):
-    write_mimic_cxr(tmp_path / "jpg", PATIENTS, images="." if place == "beside the tables" else "files")
-    path = tmp_path / "jpg" / ("files" if place.startswith("named") else "")
-    if place == "named, beside the tables":
-        for table in (tmp_path / "jpg").glob("*.csv.gz"):
-            (path / table.name.removesuffix(".gz")).write_bytes(gzip.decompress(table.read_bytes()))
-            table.unlink()
-    found, _, _ = prepare(made, tmp_path / "found", path=path)
+@pytest.mark.parametrize(
+    ("images", "path"), [(".", "jpg"), ("files", "jpg/files"), (".", "jpg/files")], ids=["flat", "files", "flat, called files"]
+)
+def test_path_may_name_the_folder_of_tables_or_images(made, tmp_path, images, path):
+    folder = tmp_path / (path if images == "." else "jpg")
+    write_mimic_cxr(folder, PATIENTS, images=images)
+    for table in folder.glob("*.csv.gz") if path == "jpg/files" and images == "." else ():
+        table.with_suffix("").write_bytes(gzip.decompress(table.read_bytes()))
+        table.unlink()
     expected, _, _ = prepare(made, tmp_path / "expected")
-    assert found.checksum == expected.checksum
+    assert prepare(made, tmp_path / "other", path=tmp_path / path)[0].checksum == expected.checksum
 
 
 def test_only_the_owner_can_read_the_files_written(made, tmp_path):
     prepare(made, tmp_path)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {path.name for path in written} >= {
-        "pairs.npz",
-        "pairs.parquet",
-        "pairs-splits.parquet",
-        "pairs-boxes.parquet",
-        "images.u8",
-    }
-    for path in written:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    for name in ("pairs", "pairs-splits", "pairs-boxes"):
-        assert privacy.read_table(tmp_path / f"{name}.parquet")[1]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
+    tables = ("pairs.parquet", "pairs-splits.parquet", "pairs-boxes.parquet")
+    assert {"pairs.npz", "images.u8", *tables} <= {path.name for path in written}
+    assert all(privacy.read_table(tmp_path / name)[1] for name in tables)
 
 
 def test_the_number_of_reports_can_be_limited(made, tmp_path):
-    expected = list(dict.fromkeys(f"s{one.study}" for one in used(made[1])))
+    expected = list(dict.fromkeys(f"s{image.study}" for image in used(made[1])))
     source, splits, boxes = prepare(made, tmp_path, images=4)
     assert list(dict.fromkeys(source.reports.tolist())) == expected[:4] == splits["report"].tolist()
     assert set(boxes["report"]) <= set(expected[:4])
-    with pytest.raises(
-        UserError, match=rf"images is 99; expected at most {len(expected)}, the number of reports with images and sentences"
-    ):
+    with pytest.raises(UserError, match=rf"images is 99; expected at most {len(expected)}, the number of reports"):
         prepare(made, tmp_path, images=99)
 
 
 def test_missing_reports_are_reported(made, tmp_path):
-    known = privacy.read_table(made[0] / "sentences.parquet")[0]
-    privacy.write_table(known[known["report"] < "s50000014"], tmp_path / "sentences.parquet", restricted=True)
+    table = privacy.read_table(made[0] / "sentences.parquet")[0]
+    privacy.write_table(table[table["report"] < "s50000014"], tmp_path / "sentences.parquet", restricted=True)
     for name in ("jpg", "ms-cxr"):
         (tmp_path / name).symlink_to(made[0] / name)
     absent = (tmp_path, made[1])
-    with pytest.raises(
-        UserError, match=r"of 30 studies have no sentence, .* mimic-cxr-reports\.zip of MIMIC-CXR 2\.0\.0 or 2\.1\.0"
-    ):
+    with pytest.raises(UserError, match=r"of 30 studies have no sentence, .* mimic-cxr-reports\.zip"):
         prepare(absent, tmp_path)
-    prepare(absent, tmp_path, images=1)  # the first of all is there
-    privacy.write_table(known[known["report"] == known["report"].max()], tmp_path / "sentences.parquet", restricted=True)
+    prepare(absent, tmp_path, images=1)  # the first report exists
+    privacy.write_table(table[table["report"] == table["report"].max()], tmp_path / "sentences.parquet", restricted=True)
     with pytest.raises(UserError, match=r"studies have no sentence, so reports are missing"):
         prepare(absent, tmp_path, images=1)
 
 
 def rewrite(path, change):
-    """Change the text of a table, packed or not."""
-    packed = path.suffix == ".gz"
-    text = (gzip.decompress(path.read_bytes()) if packed else path.read_bytes()).decode()
+    """Change the text of a compressed table."""
+    text = gzip.decompress(path.read_bytes()).decode()
     assert change(text) != text
-    path.write_bytes(gzip.compress(change(text).encode()) if packed else change(text).encode())
+    path.write_bytes(gzip.compress(change(text).encode()))
 
 
 TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": read_labels}
@@ -324,33 +303,21 @@ TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": r
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("missing", r" is missing; expected .* \(found "),
-        (
-            "truncated",
-            r"cannot be read as a table \(EOFError: Compressed file ended before the end-of-stream marker was reached\)",
-        ),
-        ("flipped", r"cannot be read as a table \("),
-        ("no gzip", r"cannot be read as a table \(BadGzipFile: Not a gzipped file"),
-        ("column", r"expected exactly one column .*: study_id \(found "),
+        (lambda path, content: path.unlink(), r" is missing; expected .* \(found "),
+        (lambda path, content: path.write_bytes(content[: len(content) // 2]), r"read as a table \(EOFError"),
+        (lambda path, content: path.write_bytes(content[:40] + bytes(64) + content[104:]), r"read as a table \("),
+        (lambda path, content: path.write_bytes(b"<html>"), r"read as a table \(BadGzipFile"),
+        (lambda path, content: rewrite(path, lambda text: text.replace("study_id", "x")), r"one column .*: study_id \(found "),
     ],
+    ids=["missing", "truncated", "overwritten", "not gzip", "column"],
 )
 def test_missing_and_damaged_tables_are_named_with_their_origin(data, name, damage, message):
     path = data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz"
-    content = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    elif damage == "truncated":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        path.write_bytes(content[:40] + bytes(64) + content[104:])
-    elif damage == "no gzip":
-        path.write_bytes(b"<html>")
-    else:
-        rewrite(path, lambda text: text.replace("study_id", "study"))
+    damage(path, path.read_bytes())
     with pytest.raises(UserError, match=message) as error:
         TABLES[name](data[0])
     assert str(path) in str(error.value)
-    assert "part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet (https://" in str(error.value)
+    assert "MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet (https://" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -359,12 +326,7 @@ def test_missing_and_damaged_tables_are_named_with_their_origin(data, name, dama
         ("metadata", ",10000000,", ",p10000000,", r"metadata\.csv\.gz: line 2: subject_id is 'p10000000'; expected a number"),
         ("metadata", "CHEST,PA,36,", "CHEST,PA,,", r"line 2: Rows is ''; expected a positive number of pixels"),
         ("split", ",train\n", ",training\n", r"split\.csv\.gz: line \d+: split is 'training'; expected train, validate, test"),
-        (
-            "chexpert",
-            "1.0",
-            "2",
-            r"chexpert\.csv\.gz: line 2: Edema is '-2'; expected 1, 0, -1 or an empty value",
-        ),
+        ("chexpert", "1.0", "2", r"chexpert\.csv\.gz: line 2: Edema is '-2'; expected 1, 0, -1 or an empty value"),
     ],
 )
 def test_invalid_values_are_named(data, name, old, new, message):
@@ -401,20 +363,16 @@ def test_missing_labels_by_radiologists_are_reported_with_their_release(data):
 def test_missing_images_are_named(made, tmp_path):
     radiographs = write_mimic_cxr(tmp_path / "jpg", PATIENTS)
     frontal = used(radiographs)[0]
-    lateral = next(one for one in radiographs if not one.frontal)
+    lateral = next(image for image in radiographs if not image.frontal)
     (tmp_path / "jpg" / "files" / lateral.file).unlink()
     prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files" / frontal.file).unlink()
     with pytest.raises(UserError, match=rf"{frontal.file} is missing; expected an image\. It is part of MIMIC-CXR-JPG"):
         prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files").rename(tmp_path / "jpg" / "pictures")
-    with pytest.raises(
-        UserError, match=r"files/p1\? is missing; expected the radiographs, .* \(found mimic-.*\)\. It is part of"
-    ):
+    with pytest.raises(UserError, match=r"files/p1\? is missing; .*radiographs, .* \(found mimic-.*\)\. It is part of"):
         prepare(made, tmp_path, path=tmp_path / "jpg")
-    with pytest.raises(
-        UserError, match=r"dataset\.path is missing; source mimic_cxr expects a folder with mimic-cxr-2\.0\.0-metadata"
-    ):
+    with pytest.raises(UserError, match=r"dataset\.path is missing; source mimic_cxr .*mimic-cxr-2\.0\.0-metadata"):
         read_radiographs(None)
 
 
@@ -443,22 +401,10 @@ def test_invalid_boxes_are_named(made, tmp_path, column, value, message):
     assert "It is part of MS-CXR 0.1 and 1.1.0" in str(error.value)
 
 
-def test_at_most_ten_errors_are_reported(made, tmp_path):
-    path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
-    pd.read_csv(path, dtype=object).assign(w="0").to_csv(path, index=False)
-    with pytest.raises(UserError) as error:
-        read_boxes(tmp_path, read_radiographs(made[0] / "jpg"))
-    *lines, last = str(error.value).splitlines()
-    assert len(lines) == 10
-    assert last == f"… and {len(ms_cxr(made[1])) - 10} more errors."
-
-
 def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
     radiographs = read_radiographs(made[0] / "jpg")
     ending = r"It is part of MS-CXR 0\.1 and 1\.1\.0, available to credentialed users on PhysioNet"
-    with pytest.raises(
-        UserError, match=rf"MS_CXR_.*csv is missing; expected the boxes of MS-CXR \(found an empty folder\)\. {ending}"
-    ):
+    with pytest.raises(UserError, match=rf"MS_CXR_.*csv is missing; .*boxes of MS-CXR \(found an empty folder\)\. {ending}"):
         read_boxes(tmp_path, radiographs)
     path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
     with pytest.raises(UserError, match="is missing; expected the boxes of MS-CXR"):
@@ -472,19 +418,10 @@ def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
         read_boxes(tmp_path, radiographs)
 
 
-def test_the_newest_version_is_read_before_others(made, tmp_path):
-    radiographs = read_radiographs(made[0] / "jpg")
-    boxes = ms_cxr(made[1])
-    for version, part in (("1.0.0", boxes[:3]), ("1.1.0", boxes)):
-        write_ms_cxr(tmp_path, part, version=version)
-    assert len(read_boxes(tmp_path, radiographs)) == len(boxes)
-
-
 def test_missing_files_are_listed_with_their_origin(made, tmp_path):
     settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither", "labels": "radiologists"}
     parts, test, boxes = missing_files(settings)
-    for name in (*(f"mimic-cxr-2.0.0-{name}.csv.gz" for name in ("metadata", "split", "chexpert")), "files/p1?"):
-        assert name in parts
+    assert all(name in parts for name in (*(f"mimic-cxr-2.0.0-{name}.csv.gz" for name in TABLES), "files/p1?"))
     assert test.startswith("mimic-cxr-2.1.0-test-set-labeled.csv")
     for line in (parts, test):
         assert "https://physionet.org/content/mimic-cxr-jpg/" in line

@@ -1,7 +1,6 @@
 """Images with sentences: validation, files, splits by patient, and the images that a sentence is true of."""
 
 import dataclasses
-import doctest
 import stat
 import tracemalloc
 import zipfile
@@ -13,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.textures import texture_source
-from trueneg.data.pairs import pair_source as pairs
-from trueneg.data.pairs import pair_splits, statements
 from trueneg.data.pairs.pair_source import join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import (
     SPLITS,
@@ -34,23 +31,10 @@ def source():
     return texture_source(patients=40)
 
 
-@pytest.mark.parametrize("module", [pairs, pair_splits, statements])
-def test_examples(module):
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed
-
-
 def test_a_source_is_read_as_it_was_written(source, tmp_path):
     write_pairs(source, tmp_path / "pairs.npz")
     read = read_pairs(tmp_path / "pairs.npz")
-    assert (read.name, read.label_names, read.checksum, read.restricted) == (
-        source.name,
-        source.label_names,
-        source.checksum,
-        False,
-    )
-    for name in ("images", "reports", "patients", "labels", "shown"):
+    for name in ("name", "label_names", "checksum", "restricted", "images", "reports", "patients", "labels", "shown"):
         np.testing.assert_array_equal(getattr(read, name), getattr(source, name))
     pd.testing.assert_frame_equal(read.sentences, source.sentences, check_dtype=False)
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.npz", "pairs.parquet"}
@@ -88,7 +72,7 @@ def test_images_are_read_only_and_take_no_memory(source, tmp_path):
     tracemalloc.start()
     try:
         read = read_pairs(tmp_path / "pairs.npz")
-        _, peak = tracemalloc.get_traced_memory()  # numpy's arrays among it
+        _, peak = tracemalloc.get_traced_memory()  # includes numpy's arrays
     finally:
         tracemalloc.stop()
     assert read.images.nbytes > 8e6
@@ -97,7 +81,7 @@ def test_images_are_read_only_and_take_no_memory(source, tmp_path):
     np.testing.assert_array_equal(read.images[chosen], images[chosen])
     with pytest.raises(ValueError, match="read-only"):
         read.images[0] = 0
-    write_pairs(read, tmp_path / "pairs.npz")  # in the place of the file that it reads
+    write_pairs(read, tmp_path / "pairs.npz")  # replaces the file that it reads
     np.testing.assert_array_equal(read.images, images)
     assert read_pairs(tmp_path / "pairs.npz").checksum == read.checksum
 
@@ -122,15 +106,15 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     data = written.index(b"images.npy") + len("images.npy")
     shape = f"({count}, 1, 32, 32)".encode()
     damages = {
-        "a header of more channels": written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")),
-        "a member's header of another member": written.replace(b"images.npy", b"imagex.npy", 1),
-        "a member's header of another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
-        "a pixel of another value": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
+        "a header with more channels": written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")),
+        "a header with another name": written.replace(b"images.npy", b"imagex.npy", 1),
+        "a header with another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
+        "another pixel": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
     }
     for what, damaged in damages.items():
         assert len(damaged) == len(written), what
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet, then run the same command again"):
+        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet"):
             read_pairs(path)
     path.write_bytes(written)
     assert read_pairs(path).checksum == source.checksum
@@ -150,24 +134,12 @@ def changed_sentence(source, column, value):
         (lambda s: {"labels": s.labels * 2}, "labels have values other than 0, 1 and NaN"),
         (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct names"),
         (lambda s: {"shown": s.shown[:, :5]}, "sentences are invalid, first in row .*; expected a class from -1 to 4"),
-        (
-            lambda s: {"sentences": changed_sentence(s, "sentence", " ")},
-            r"1 sentences are invalid, first in row 3 \(.*\); expected a sentence with text",
-        ),
-        (
-            lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])},
-            "2 sentences are invalid, first in row .*; expected an index that is unique in its report",
-        ),
+        (lambda s: {"sentences": changed_sentence(s, "sentence", " ")}, r"1 .*, first in row 3 .*; expected .* with text"),
+        (lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])}, "2 .*, first in row .*; expected .* unique"),
         (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"invalid, first in row 3 .*; expected eta in \[0, 1\)"),
         (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "invalid, first in row 3 .*; expected eta true in"),
-        (
-            lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
-            "images have reports without sentences; the first is image",
-        ),
-        (
-            lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
-            "sentences are invalid, first in row .*; expected a report that has an image",
-        ),
+        (lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]}, "reports without sentences; .* is image"),
+        (lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)}, "first in row .*; expected .* has an image"),
         (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients; expected one"),
     ],
 )
@@ -176,13 +148,13 @@ def test_invalid_sources_are_rejected(source, change, message):
         dataclasses.replace(source, **change(source))
 
 
-def test_class_probabilities_have_a_checksum_of_their_own(source):
+def test_class_probabilities_have_their_own_checksum(source):
     same, other_eta = texture_source(patients=40), changed_sentence(source, "eta", 0.5)
     assert same.checksum == source.checksum
-    scored_anew = dataclasses.replace(source, sentences=other_eta)
-    assert scored_anew.checksum == source.checksum
-    assert scored_anew.probability_checksum("language model") != source.probability_checksum("language model")
-    assert scored_anew.probability_checksum("permuted") == source.probability_checksum("permuted")
+    rescored = dataclasses.replace(source, sentences=other_eta)
+    assert rescored.checksum == source.checksum
+    assert rescored.probability_checksum("language model") != source.probability_checksum("language model")
+    assert rescored.probability_checksum("permuted") == source.probability_checksum("permuted")
     for column, value in (("sentence", "Else."), ("class", 0 if source.sentences.loc[3, "class"] else 1)):
         assert dataclasses.replace(source, sentences=changed_sentence(source, column, value)).checksum != source.checksum
     for name in ("images", "labels", "shown"):
@@ -211,10 +183,7 @@ def test_a_split_has_every_image_once_and_each_patient_and_report_in_one_part(se
     parts = [getattr(subset, name) for name in SPLITS]
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(source.images)))
     for owners in (source.patients, source.reports):
-        owned = [set(owners[part]) for part in parts]
-        assert not owned[0] & owned[1]
-        assert not owned[0] & owned[2]
-        assert not owned[1] & owned[2]
+        assert sum(len(set(owners[part])) for part in parts) == len(set(owners))  # so no owner is in two parts
     refuse_leakage(source, subset)
     patients = len(set(source.patients))
     assert len(set(source.patients[subset.test])) == max(1, round(test * patients))
@@ -225,8 +194,8 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
     first, second = split_pairs(source, 0), split_pairs(source, 1)
     assert set(source.patients[first.test]) != set(source.patients[second.test])
     order = np.random.default_rng(0).permutation(len(source.images))
-    turned = {name: getattr(source, name)[order] for name in ("images", "reports", "patients", "labels", "shown")}
-    again = split_pairs(dataclasses.replace(source, **turned), 0)
+    reordered = {name: getattr(source, name)[order] for name in ("images", "reports", "patients", "labels", "shown")}
+    again = split_pairs(dataclasses.replace(source, **reordered), 0)
     for name in SPLITS:
         assert set(source.patients[order][getattr(again, name)]) == set(source.patients[getattr(first, name)])
 
@@ -258,14 +227,9 @@ def test_subsets_are_read_as_they_were_written(source, tmp_path):
     for subset in written:
         for field in dataclasses.fields(PairSubset):
             np.testing.assert_array_equal(getattr(read[subset.seed], field.name), getattr(subset, field.name))
-    (tmp_path / "subsets.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match="cannot be read as a table of subsets"):
-        read_pair_subsets(tmp_path / "subsets.parquet")
-    with pytest.raises(UserError, match="does not exist"):
-        read_pair_subsets(tmp_path / "none.parquet")
 
 
-def test_statements_are_true_of_the_same_images_as_in_a_slow_loop():
+def test_statements_are_true_of_the_same_images_as_in_a_loop():
     made = phantom_reports(300, seed=0)
     classes, said = made.classes, made.sentences.groupby("report")["class"].agg(set)
     reports = made.reports["report"].to_numpy()
@@ -275,15 +239,11 @@ def test_statements_are_true_of_the_same_images_as_in_a_slow_loop():
         present = {number for number in said[report] if number < count}
         headings = {classes["finding"][number] for number in present}
         for number, row in classes.iterrows():
-            expected = {
-                "positive": number in present,
-                "negated": row["finding"] not in headings,
-                "filler": False,
-            }[row["kind"]]
-            assert shown[image, number] == expected
-    own = shown[[*map(reports.tolist().index, made.sentences["report"])], made.sentences["class"]]
+            expected = {"positive": number in present, "negated": row["finding"] not in headings, "filler": False}
+            assert shown[image, number] == expected[row["kind"]]
+    true = shown[[*map(reports.tolist().index, made.sentences["report"])], made.sentences["class"]]
     filler = classes["kind"].to_numpy()[made.sentences["class"]] == "filler"
-    assert own[~filler].all()  # what a report says is true of its own image
+    assert true[~filler].all()  # the sentences of a report are true of its image
 
 
 def test_the_known_probability_of_a_statement_is_its_frequency():
@@ -297,7 +257,7 @@ def test_the_known_probability_of_a_statement_is_its_frequency():
 
 
 def test_a_lack_of_memory_is_not_reported_as_damage(source, tmp_path, monkeypatch):
-    """Its remedy would have a whole file removed."""
+    """Otherwise, the remedy would tell the user to remove an undamaged file."""
     write_pairs(source, tmp_path / "pairs.npz")
 
     def exhausted(*_arguments, **_options):

@@ -1,4 +1,4 @@
-"""The phantom's radiographs: deterministic by report, with correct boxes, sides, labels and difficulty."""
+"""The phantom's radiographs depend only on their reports, with correct boxes, sides, labels and difficulty."""
 
 import numpy as np
 import pandas as pd
@@ -17,26 +17,15 @@ from trueneg.data.phantom.radiographs import BOX_COLUMNS, CHEX5, chexpert_labels
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.phantom.shapes import smooth_noise
 
-NAMES = [one.name for one in CLASSES]
 SEVERITIES = ("small", "mild", "moderate", "severe", "large")  # in increasing order
 quick = settings(deadline=None, max_examples=25)
 numbers = st.integers(0, len(CLASSES) - 1)
-# Of different findings, as in reports.
+# Classes of different findings, as in reports.
 several = st.lists(numbers, min_size=1, max_size=2, unique_by=lambda number: CLASSES[number].finding)
 
 
 def image(report, present, resolution=64, seed=0, contrast=1.0):
     return phantom_images({report: present}, resolution, seed, contrast).images[0, 0].astype(int)
-
-
-def alike(reports, present):
-    return dict.fromkeys(reports, present)
-
-
-def halves(picture):
-    """What is at the image's left and at its right."""
-    middle = picture.shape[1] // 2
-    return picture[:, :middle], picture[:, middle:]
 
 
 @quick
@@ -76,39 +65,36 @@ def test_boxes_enclose_the_pixels_that_a_finding_changes(present, patient, resol
             assert 0 <= x0 < x1 <= resolution
             assert 0 <= y0 < y1 <= resolution
             inside[y0:y1, x0:x1] = True
-        # One fifth of the largest change, and both images are rounded.
+        # A box encloses changes above a fifth of the largest change; both images are rounded.
         assert inside[change > 0.2 * change.max() + 1.5].all()
         assert change[inside].mean() > change[~inside].mean()
 
 
 def test_pixels_far_from_a_finding_do_not_change():
-    drawn = phantom_images({"a": [number_of("small", "left", "upper", "nodule")]}, 112, 0)
+    [nodule] = [each.number for each in CLASSES if each.name == "small left upper nodule"]
+    drawn = phantom_images({"a": [nodule]}, 112, 0)
     x0, y0, x1, y1 = drawn.boxes[["x0", "y0", "x1", "y1"]].to_numpy()[0]
     outside = np.ones((112, 112), dtype=bool)
     outside[max(y0 - 8, 0) : y1 + 8, max(x0 - 8, 0) : x1 + 8] = False
     assert (drawn.images[0, 0] == image("a", [], 112))[outside].all()
 
 
-def number_of(*words):
-    return next(one.number for one in CLASSES if (one.severity, one.side, one.zone, one.finding) == words)
-
-
-@pytest.mark.parametrize("one", CLASSES, ids=NAMES)
-def test_every_class_is_visible_only_on_its_side(one):
-    reports = {f"{patient}": [one.number] for patient in range(4)}
+@pytest.mark.parametrize("shown", CLASSES, ids=lambda shown: shown.name)
+def test_every_class_is_visible_only_on_its_side(shown):
+    reports = {f"{patient}": [shown.number] for patient in range(4)}
     drawn = phantom_images(reports, 64, 3)
     assert drawn.boxes.columns.tolist() == BOX_COLUMNS
-    assert set(drawn.boxes["name"]) == {one.name}
-    sides = ["right", "left"] if one.side == "bilateral" else [one.side]
+    assert set(drawn.boxes["name"]) == {shown.name}
+    sides = ["right", "left"] if shown.side == "bilateral" else [shown.side]
     assert drawn.boxes["side"].tolist() == sides * len(reports)
-    healthy = phantom_images(alike(reports, []), 64, 3)
+    healthy = phantom_images(dict.fromkeys(reports, ()), 64, 3)
     change = abs(drawn.images[:, 0].astype(int) - healthy.images[:, 0]).mean(0)
     # The patient faces the reader.
-    at_left, at_right = (half.sum() for half in halves(change))
+    at_left, at_right = change[:, :32].sum(), change[:, 32:].sum()
     assert change.max() > 1.5
-    if one.side == "left":
+    if shown.side == "left":
         assert at_right > 10 * at_left
-    elif one.side == "right":
+    elif shown.side == "right":
         assert at_left > 10 * at_right
     else:
         assert max(at_left, at_right) < 4 * min(at_left, at_right)
@@ -124,15 +110,13 @@ def test_the_heart_leans_to_the_patients_left():
 @pytest.mark.parametrize("finding", [name for name in FINDINGS if name not in ("nodule", "granuloma")])
 def test_more_severe_findings_change_more_pixels(finding):
     reports = [f"{patient}" for patient in range(16)]
-    healthy = phantom_images(alike(reports, []), 48, 0).images.astype(int)
-    own = [one for one in CLASSES if one.finding == finding]
-    for side in {one.side for one in own}:
-        same_place = [one for one in own if (one.side, one.zone) == (side, own[-1].zone)]
+    healthy = phantom_images(dict.fromkeys(reports, ()), 48, 0).images.astype(int)
+    classes = sorted((each for each in CLASSES if each.finding == finding), key=lambda each: SEVERITIES.index(each.severity))
+    for side in {each.side for each in classes}:
+        same_place = [each.number for each in classes if (each.side, each.zone) == (side, classes[-1].zone)]
         assert len(same_place) > 1
-        changes = []
-        for one in sorted(same_place, key=lambda one: SEVERITIES.index(one.severity)):
-            drawn = phantom_images(alike(reports, [one.number]), 48, 0)
-            changes.append(abs(drawn.images - healthy).mean())
+        drawn = [phantom_images(dict.fromkeys(reports, (number,)), 48, 0).images for number in same_place]
+        changes = [abs(images - healthy).mean() for images in drawn]
         assert changes == sorted(changes)
         assert changes[-1] > 1.15 * changes[0]
 
@@ -147,21 +131,21 @@ def test_higher_contrast_changes_pixels_more(number, patient):
 
 @pytest.mark.parametrize("patient", range(4))
 def test_patients_are_the_same_at_any_resolution(patient):
-    coarse, fine = (Chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
-    greys = [film(one.patient, one.tissue + one.bones + one.texture - one.air) for one in (coarse, fine)]
+    chests = (Chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
+    greys = [film(chest.patient, chest.tissue + chest.bones + chest.texture - chest.air) for chest in chests]
     averaged = greys[1].reshape(112, 4, 112, 4).mean((1, 3))
     assert abs(averaged - greys[0]).mean() < 1
     assert abs(averaged - greys[0]).max() < 30
 
 
-@pytest.mark.parametrize(
-    "one", [one for one in CLASSES if one.finding not in ("granuloma", "nodule")][::3], ids=lambda one: one.name
-)
-def test_boxes_scale_with_the_resolution(one):
-    coarse, fine = (
-        phantom_images({"a": [one.number]}, resolution, 0).boxes[["x0", "y0", "x1", "y1"]].to_numpy() for resolution in (112, 224)
-    )
-    # A sharper line may exceed the share of the largest change a little farther.
+LARGE = [each for each in CLASSES if each.finding not in ("granuloma", "nodule")]
+
+
+@pytest.mark.parametrize("shown", LARGE[::3], ids=lambda shown: shown.name)
+def test_boxes_scale_with_the_resolution(shown):
+    boxes = [phantom_images({"a": [shown.number]}, resolution, 0).boxes for resolution in (112, 224)]
+    coarse, fine = (table[["x0", "y0", "x1", "y1"]].to_numpy() for table in boxes)
+    # Sharper lines can exceed the threshold a little farther out.
     assert abs(fine / 2 - coarse).max() <= 6
 
 
@@ -195,7 +179,7 @@ def test_images_do_not_depend_on_the_number_of_processes():
 @pytest.mark.long
 def test_a_linear_classifier_of_pixels_finds_some_findings_but_not_all():
     generator = np.random.default_rng(0)
-    choices = [[one.number for one in CLASSES if one.finding == name] for name in CHEX5] + [[]] * 2
+    choices = [[each.number for each in CLASSES if each.finding == name] for name in CHEX5] + [[]] * 2
     findings = {}
     for patient in range(2000):
         members = choices[generator.integers(len(choices))]

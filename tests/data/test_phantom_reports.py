@@ -1,4 +1,4 @@
-"""The phantom's reports: their documented properties hold, exactly or within the limits of chance."""
+"""The phantom's reports have their documented properties, exactly or within sampling error."""
 
 import functools
 
@@ -29,8 +29,8 @@ def test_classes_follow_zipfs_law(exponent):
 
 
 def test_classes_are_distinct_and_numbered_in_order():
-    assert len({one.name for one in CLASSES}) == len(CLASSES) >= 40
-    assert [one.number for one in CLASSES] == list(range(len(CLASSES)))
+    assert len({each.name for each in CLASSES}) == len(CLASSES) >= 40
+    assert [each.number for each in CLASSES] == list(range(len(CLASSES)))
 
 
 def test_exponents_that_give_one_finding_more_than_half_are_rejected():
@@ -48,7 +48,7 @@ def test_reports_depend_only_on_the_seed():
 def test_class_probabilities_match_the_frequencies_of_sentences():
     observed = made().sentences["class"].value_counts().reindex(made().classes["class"], fill_value=0)
     expected = made().classes["probability"].to_numpy() * len(made().sentences)
-    # Sentences of a report depend on each other, so their counts spread less than Poisson's.
+    # Sentences of a report are dependent, so their counts vary less than Poisson counts.
     assert (np.abs(observed - expected) < 5 * np.sqrt(expected) + 1).all()
 
 
@@ -62,7 +62,7 @@ def test_image_probabilities_match_the_frequencies_of_reports():
 def test_reports_do_not_contradict_themselves():
     named = made().sentences.merge(made().classes, on="class")
     present = named[named["kind"] == "positive"].groupby("report")["finding"].agg(list)
-    assert present.map(lambda found: len(set(found)) == len(found)).all()
+    assert present.map(lambda findings: len(set(findings)) == len(findings)).all()
     denied = named[named["kind"] == "negated"].groupby("report")["finding"].agg(set)
     both = pd.concat([present.map(set), denied], axis=1, keys=["present", "denied"]).dropna()
     assert len(both) > 1000
@@ -89,14 +89,12 @@ def test_entropy_and_length_have_the_given_correlation_with_class_probability(se
     for correlation in (0.0, 0.9, -1.0):
         classes = phantom_reports(5, seed, correlation=correlation).classes
         for style in ("entropy", "words"):
-            found = stats.spearmanr(classes["probability"], classes[style]).statistic
-            assert abs(found - correlation) < 0.25
+            assert abs(stats.spearmanr(classes["probability"], classes[style]).statistic - correlation) < 0.25
 
 
-def test_wordings():
-    classes_of = made().sentences.groupby("sentence")["class"].nunique()
-    assert classes_of.max() == 1  # a sentence identifies its class
-    assert made().sentences["sentence"].value_counts().iloc[0] > 500  # some are shared word for word by many reports
+def test_wordings_identify_their_class_and_vary_in_number_and_entropy():
+    assert made().sentences.groupby("sentence")["class"].nunique().max() == 1
+    assert made().sentences["sentence"].value_counts().iloc[0] > 500  # many reports share some sentences
     assert made().classes["entropy"].min() < 0.5 < 3 < made().classes["entropy"].max()
     several = made().sentences.groupby("class")["sentence"].nunique()
     assert (several > 1).mean() > 0.7

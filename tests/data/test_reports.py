@@ -20,7 +20,7 @@ XML = """<?xml version="1.0" encoding="utf-8"?>
 
 
 def archive(path, reports):
-    """An archive in the layout of the one inside torchxrayvision."""
+    """Write an archive in the layout of torchxrayvision's."""
     with tarfile.open(path, "w:gz") as file:
         for number, content in reports.items():
             data = content.encode()
@@ -38,20 +38,14 @@ def read(settings, path):
 @pytest.fixture
 def open_i_archive(tmp_path):
     path = tmp_path / open_i.ARCHIVE
-    archive(
-        path,
-        {
-            10: XML.format(number=10, findings="Clear lungs.", impression="1. Normal.", codes="<major>normal</major>"),
-            2: XML.format(
-                number=2,
-                findings="",
-                impression="Cardiomegaly &amp; edema.",
-                codes="<major>Cardiomegaly/mild</major><major>Pulmonary Edema </major><automatic>edema</automatic>",
-            ),
-            3: XML.format(number=3, findings="", impression="", codes="<major>No Indexing</major>"),
-            4: "<eCitation><broken",
-        },
-    )
+    codes = "<major>Cardiomegaly/mild</major><major>Pulmonary Edema </major><automatic>edema</automatic>"
+    reports = {
+        10: XML.format(number=10, findings="Clear lungs.", impression="1. Normal.", codes="<major>normal</major>"),
+        2: XML.format(number=2, findings="", impression="Cardiomegaly &amp; edema.", codes=codes),
+        3: XML.format(number=3, findings="", impression="", codes="<major>No Indexing</major>"),
+        4: "<eCitation><broken",
+    }
+    archive(path, reports)
     return path
 
 
@@ -120,7 +114,7 @@ def test_invalid_tables_are_reported(tmp_path):
     with pytest.raises(UserError, match=str(path)):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a"], "note": ["Clear."]}).to_parquet(path)
-    with pytest.raises(UserError, match=r"columns id, text .*note"):
+    with pytest.raises(UserError, match=r"reports\.parquet: .*: text \(found id, note\)"):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a", "b", "a"], "text": ["Clear."] * 3}).to_parquet(path)
     with pytest.raises(UserError, match="1 duplicate report ids, first in row 2"):

@@ -1,4 +1,4 @@
-"""Own data: a table and a folder become a source; errors name the file and the line."""
+"""A user's table and folder of images become a source; errors name the file and the line."""
 
 import csv
 import os
@@ -137,7 +137,7 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
         prepare(data, skip_incomplete=True)
 
 
-def test_nothing_is_said_of_rows_that_are_kept_or_files_that_are_missing(data, caplog):
+def test_complete_or_missing_tables_are_not_mentioned(data, caplog):
     settings = settings_of(data, skip_incomplete=True)
     read_image_table(settings)
     assert not caplog.messages
@@ -165,24 +165,19 @@ def test_only_the_owner_can_read_restricted_data(data):
     [
         (2, 0, "", r"table\.csv: line 5: image is ''; expected an image's file name"),
         (2, 0, "4.png", r"line 5: image is '4\.png'; expected an image in .*images; copy it there, or correct reports\.path"),
-        (2, 1, " ", r"line 5: text is ''; expected a non-empty text"),
-        (2, 1, "12", r"line 5: text has no sentence with a word"),
+        (2, 1, " ", r"line 5: text is ''; expected a text with a word"),
+        (2, 1, "12", r"line 5: text is '12'; expected a text with a word"),
         (2, 2, "", r"line 5: patient is ''; expected a patient or group"),
         (2, 3, "2", r"line 5: edema is '2'; expected 1, 0, or empty if unknown"),
         (2, 3, "-1", r"line 5: edema is '-1'; expected 1, 0, or empty"),
-        (
-            3,
-            1,
-            "Heart size is normal. No edema.",
-            r"line 6: image is 'a/1\.png'; expected each image–text pair once, but an earlier row has the same pair",
-        ),
+        (3, 1, ROWS[0][1], r"line 6: image is 'a/1\.png'; expected each image–text pair once.* earlier row"),
         (3, 2, "8", r"line 6: patient differs from .* the first row of the image"),
         (3, 3, "", r"line 6: edema differs from .* the first row of the image"),
     ],
 )
 def test_an_invalid_row_is_named(data, row, column, value, message):
-    """The second row goes over two lines: the third begins in line 5."""
-    rows = [list(one) for one in ROWS]
+    """The second row spans two lines, so the third begins in line 5."""
+    rows = [list(original) for original in ROWS]
     rows[row][column] = value
     write_csv(data / "table.csv", rows)
     with pytest.raises(UserError, match=message) as error:
@@ -191,7 +186,7 @@ def test_an_invalid_row_is_named(data, row, column, value, message):
 
 
 def test_several_errors_are_reported_at_once(data):
-    rows = [list(one) for one in ROWS]
+    rows = [list(original) for original in ROWS]
     rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "yes"
     write_csv(data / "table.csv", rows)
     with pytest.raises(UserError) as error:
@@ -199,13 +194,9 @@ def test_several_errors_are_reported_at_once(data):
     assert len(str(error.value).split("\n")) == 3
 
 
-def test_many_errors_of_one_kind_hide_no_other(data):
-    rows = [
-        *ROWS,
-        *([f"none{number}.png", "A mass.", "9", "0", "1", ""] for number in range(150)),
-        ["3.png", "", "8", "", "1", ""],
-    ]
-    write_csv(data / "table.csv", rows)
+def test_many_errors_of_one_kind_do_not_hide_others(data):
+    absent = ([f"none{number}.png", "A mass.", "9", "0", "1", ""] for number in range(150))
+    write_csv(data / "table.csv", [*ROWS, *absent, ["3.png", "", "8", "", "1", ""]])
     with pytest.raises(UserError) as error:
         read_image_table(settings_of(data))
     empty, *absent, more = str(error.value).split("\n")
@@ -217,27 +208,18 @@ def test_many_errors_of_one_kind_hide_no_other(data):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            "image,text\n3.png,A mass.\n",
-            r"table\.csv: expected exactly one column .*: patient, edema, mass \(found image, text\)\. Rename",
-        ),
+        ("image,text\n3.png,A mass.\n", r"table\.csv: .* one column .*: patient, edema, mass \(found image, text\)"),
         ("image;text;patient\n", r": image, text, patient, edema, mass \(found image;text;patient\)"),
         ("image,text,patient,edema,mass\n", "has no rows below its header; expected one for each image"),
         ("", r": image, .* \(found none\)"),
-        (
-            "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
-            r"line 2 has 6 fields; expected .*5\b.*header\. Enclose text",
-        ),
+        ("image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n", r"line 2 has 6 fields; expected 5.*Enclose text"),
         ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
-        ("image,text,image,patient,edema,mass\n", r"expected exactly one column .*: image \(found image, text, image, "),
-        (
-            b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n",
-            r"cannot be read as a table \(.*utf-8.*\)\. Copy it again; CSV files must be UTF-8",
-        ),
+        ("image,text,image,patient,edema,mass\n", r"exactly one column .*: image \(found image, text, image, "),
+        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"cannot be read as a table \(.*utf-8.*must be UTF-8"),
     ],
 )
 def test_a_malformed_table_is_named(data, content, message):
-    (data / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (data / "table.csv").write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
         read_image_table(settings_of(data))
 
@@ -245,10 +227,7 @@ def test_a_malformed_table_is_named(data, content, message):
 def test_an_unreadable_table_is_named(data):
     with pytest.raises(UserError, match=r"none\.csv .*columns image, text, patient"):
         read_image_table(settings_of(data, table=data / "none.csv"))
-    for name, message in (
-        ("table.parquet", "cannot be read as a table"),
-        ("table.xlsx", r"is not a \.csv, \.csv\.gz or \.parquet file"),
-    ):
+    for name, message in (("table.parquet", "cannot be read as a table"), ("table.xlsx", r"is not a \.csv, .* \.parquet")):
         (data / name).write_bytes(b"PK nothing")
         with pytest.raises(UserError, match=message):
             read_image_table(settings_of(data, table=data / name))
@@ -269,7 +248,7 @@ PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0",
         (0, 0, "1.png", r"table\.csv: line 3: edema differs from .* the first row of the image"),
     ],
 )
-def test_labels_that_cannot_be_used_are_found_without_the_images(tmp_path, row, column, value, message):
+def test_unusable_labels_are_reported_without_the_images(tmp_path, row, column, value, message):
     table = pd.DataFrame(PATIENTS, columns=HEADER[:5])
     write_csv(tmp_path / "table.csv", table.to_numpy().tolist(), HEADER[:5])
     check_table(settings_of(tmp_path))
@@ -290,22 +269,22 @@ def test_values_of_a_restricted_table_are_not_shown(tmp_path):
             assert ("Diagnosis" in str(refused.value)) is not restricted
 
 
-def test_a_label_column_that_the_table_lacks_is_named_unless_there_is_no_table(tmp_path):
+def test_a_missing_label_column_is_named_if_the_table_exists(tmp_path):
     check_table(settings_of(tmp_path))
     write_csv(tmp_path / "table.csv", PATIENTS, HEADER[:5])
     with pytest.raises(UserError, match=r"table\.csv: .*: fracture \(found image, text, patient, edema, mass\)"):
         check_table(settings_of(tmp_path, label_columns=["edema", "fracture"]))
-    with pytest.raises(UserError, match="different column for each purpose"):
-        check_table(settings_of(tmp_path, label_columns=["edema", "text"]))
 
 
-def test_one_column_cannot_serve_two_purposes(data):
-    with pytest.raises(UserError, match="different column for each purpose"):
-        read_image_table(settings_of(data, patient_column="image"))
+@pytest.mark.parametrize("changes", [{"label_columns": ["edema", "text"]}, {"patient_column": "image"}])
+def test_one_column_cannot_serve_two_purposes(tmp_path, changes):
+    for check in (check_table, read_image_table):
+        with pytest.raises(UserError, match="different column for each purpose"):
+            check(settings_of(tmp_path, **changes))
 
 
 @pytest.mark.skipif("TRUENEG_OPEN_I_IMAGES" not in os.environ, reason="TRUENEG_OPEN_I_IMAGES names no folder of its images")
-def test_real_radiographs_with_a_table_of_ones_own(tmp_path):
+def test_real_radiographs_listed_in_a_users_table(tmp_path):
     folder = Path(os.environ["TRUENEG_OPEN_I_IMAGES"])
     images = pd.read_csv(folder / "images.csv").head(100)
     images["text"] = "Radiograph of " + images["report"] + "."

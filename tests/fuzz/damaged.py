@@ -22,9 +22,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.data.pictures import encoded as picture_bytes
 from tests.data.pictures import picture
-from tests.data.test_parquet import encoded, random_images, write
 from tests.fuzz.configurations import CONTROL, REPLACEMENTS, changed, leaves
 from tests.textures import texture_source
 from tests.training.interrupted import new_job
@@ -143,7 +143,7 @@ def targets(folder: Path) -> dict[str, Target]:
     append_chunk(folder / "chunks", pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"]), restricted=False)
     (chunk,) = (folder / "chunks").iterdir()
     (folder / "own").mkdir()
-    write(folder / "own/train.parquet", map(encoded, random_images(20, (8, 8, 3))), [0, 1] * 10)
+    write_parquet(folder / "own/train.parquet", pngs(random_images(20, (8, 8, 3))), [0, 1] * 10)
     found = {
         "decoded images": Target(folder / "source.npz", lambda: read_source(folder / "source.npz")),
         "subsets": Target(folder / "subsets.parquet", lambda: read_subsets(folder / "subsets.parquet")),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.data import official_layouts, test_image_folder, test_open_i_pairs, test_parquet, test_table_pairs
+from tests.data import image_layouts, official_layouts, test_open_i_pairs, test_table_pairs
 from tests.golden.golden import RTOL, Entry, checksum
 from tests.golden.numerics import signs
 from tests.textures import texture_source
@@ -82,16 +82,16 @@ def _archive(archive: Any, folder: Path) -> dict[str, Any]:
 
 
 def _image_folder(folder: Path) -> dict[str, Any]:
-    test_image_folder.write_classes(folder / "train")
-    test_image_folder.write_classes(folder / "test", images=2, first=100)
+    image_layouts.write_classes(folder / "train")
+    image_layouts.write_classes(folder / "test", images=2, first=100)
     return _images(load_source("image_folder", path=folder, resolution=16))
 
 
 def _parquet(folder: Path) -> dict[str, Any]:
-    images = test_parquet.random_images(7)
+    images = image_layouts.random_images(7)
     for name, part in (("train", slice(5)), ("test", slice(5, 7))):
         labels = [0, 1, 2, 1, 0, 2, 1][part]
-        test_parquet.write(folder / f"{name}.parquet", map(test_parquet.encoded, images[part]), labels)
+        image_layouts.write_parquet(folder / f"{name}.parquet", image_layouts.pngs(images[part]), labels)
     return _images(load_source("parquet", path=folder, resolution=3))
 
 

@@ -32,20 +32,15 @@ SCORING = {"variant": "original", "tokens_per_batch": None, "device": "cpu", "th
 
 
 def write_sentences(folder, reports=60):
-    """Write reports, assigned, classes, sentences and unique.parquet to a folder."""
-    settings = {"reports": reports, "exponent": 1.0, "correlation": 0.0}
-    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
-    prepare_phantom(settings, 0, paths)
-    split_reports(
-        paths["reports"], sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
-    )
-    return folder / "sentences.parquet"
+    """Write reports, assigned, classes, sentences and unique.parquet to a folder, and return the path of the sentences."""
+    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes", "sentences", "unique")}
+    prepare_phantom({"reports": reports, "exponent": 1.0, "correlation": 0.0}, 0, paths)
+    split_reports(paths["reports"], sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
+    return paths["sentences"]
 
 
 def train(folder, **changes):
     """Train language models on the sentences in a folder, and return their manifest."""
-    manifest = folder / "models.json"
-    train_language_models(
-        folder / "sentences.parquet", settings=MODEL | changes, seed=0, store=folder / "store", manifest=manifest
-    )
+    sentences, manifest = folder / "sentences.parquet", folder / "models.json"
+    train_language_models(sentences, settings=MODEL | changes, seed=0, store=folder / "store", manifest=manifest)
     return manifest

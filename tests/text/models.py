@@ -17,28 +17,26 @@ SENTENCES = (
 
 
 def tokenizer(longest=96):
-    """WordPiece with a vocabulary so small that long words have several pieces."""
+    """Train WordPiece with such a small vocabulary that long words have several pieces."""
     return train_tokenizer(SENTENCES[:3], 140, longest)
+
+
+def _sizes(hidden, layers):
+    """Return settings of a small network whose predictions are far from uniform."""
+    sizes = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 2, "intermediate_size": 2 * hidden}
+    return sizes | {"initializer_range": 0.5}
 
 
 def bert(words, longest=96, layers=2, hidden=16):
     from transformers import BertConfig, BertForMaskedLM
 
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=words,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        intermediate_size=2 * hidden,
-        max_position_embeddings=longest,
-        initializer_range=0.5,  # so that predictions are far from uniform
-    )
+    config = BertConfig(vocab_size=words, max_position_embeddings=longest, **_sizes(hidden, layers))
     return BertForMaskedLM(config).eval()
 
 
 def saved(folder, model=None, words=None):
-    """Write a model and its tokenizer to a folder, and describe it as a source of pairs does."""
+    """Write a model and its tokenizer to a folder, and describe it in the format of ``PairSource.language_model``."""
     words = words or tokenizer()
     (model or bert(len(words))).save_pretrained(folder)
     words.save_pretrained(folder)
@@ -50,16 +48,7 @@ def roberta(words, longest=96):
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     torch.manual_seed(1)
-    config = RobertaConfig(
-        vocab_size=words,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=longest + 1,
-        pad_token_id=0,
-        initializer_range=0.5,
-    )
+    config = RobertaConfig(vocab_size=words, max_position_embeddings=longest + 1, pad_token_id=0, **_sizes(16, 2))
     return RobertaForMaskedLM(config).eval()
 
 

@@ -1,4 +1,4 @@
-"""Scoring on a pretended GPU, and in the precision of a GPU on the CPU."""
+"""Scoring on a pretended GPU, and on the CPU in the precision of a GPU."""
 
 import copy
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cu
 
 
 def longest(words, variant):
-    """The first batch of the sentences, which holds the longest."""
+    """Return the first batch, which contains the longest sentence."""
     pieces = Pieces(words, variant, 96).of(models.SENTENCES, np.arange(len(models.SENTENCES)))
     return next(batches(pieces, 2048, 2048, variant == CAUSAL))
 
@@ -35,7 +35,7 @@ SCORERS = {
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_scoring_finds_every_operand_on_the_gpu(name):
+def test_all_operands_of_scoring_are_on_the_gpu(name):
     build, variant, scorer_of = SCORERS[name]
     words = models.tokenizer()
     network, batch = build(len(words)), longest(words, variant)
@@ -46,24 +46,21 @@ def test_scoring_finds_every_operand_on_the_gpu(name):
 
 
 @pytest.mark.parametrize("build", [models.bert, models.roberta], ids=["BERT", "RoBERTa"])
-def test_scores_in_bfloat16_agree_with_float32_to_its_digits(monkeypatch, build):
+def test_scores_in_bfloat16_agree_with_float32_within_rounding(monkeypatch, build):
     words = models.tokenizer()
     network = build(len(words))
     exact = pseudo_log_likelihood(network, words, models.SENTENCES)
-    computed = []
-    monkeypatch.setattr(torch.nn.Linear, "forward", recorded(torch.nn.Linear.forward, computed))
+    computed, forward = [], torch.nn.Linear.forward
+
+    def recorded(module, values):
+        result = forward(module, values)
+        computed.append(result.dtype)
+        return result
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", recorded)
     monkeypatch.setattr(precision, "forward_dtype", lambda device: torch.bfloat16)
     monkeypatch.setattr("trueneg.text.scorers.forward_dtype", lambda device: torch.bfloat16)
     rounded = pseudo_log_likelihood(network, words, models.SENTENCES)
     assert torch.bfloat16 in computed
     np.testing.assert_allclose(rounded, exact, rtol=0.02)
     assert not np.array_equal(rounded, exact)
-
-
-def recorded(forward, computed):
-    def forward_and_record(module, given):
-        result = forward(module, given)
-        computed.append(result.dtype)
-        return result
-
-    return forward_and_record

@@ -18,9 +18,15 @@ TOKENIZER = models.tokenizer()
 
 
 def save(model, folder):
-    model.save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
+    models.saved(folder, model, TOKENIZER)
     return folder
+
+
+def assert_same_scores(loaded, tokenizer, model, variant="original"):
+    scores = (
+        pseudo_log_likelihood(*pair, models.SENTENCES, variant=variant) for pair in ((loaded, tokenizer), (model, TOKENIZER))
+    )
+    np.testing.assert_allclose(*scores, atol=1e-5)
 
 
 @pytest.mark.parametrize(("make", "variant"), [(models.bert, "original"), (models.roberta, "original"), (models.gpt, "causal")])
@@ -28,15 +34,11 @@ def test_a_saved_model_scores_the_same_after_loading(tmp_path, make, variant):
     model = make(len(TOKENIZER))
     loaded, tokenizer = load_language_model(save(model, tmp_path / "model"), variant=variant)
     assert not loaded.training
-    np.testing.assert_allclose(
-        pseudo_log_likelihood(loaded, tokenizer, models.SENTENCES, variant=variant),
-        pseudo_log_likelihood(model, TOKENIZER, models.SENTENCES, variant=variant),
-        atol=1e-5,
-    )
+    assert_same_scores(loaded, tokenizer, model, variant)
 
 
 def test_cxr_bert_loads_as_bert_without_running_its_code(tmp_path):
-    """A folder like that of BiomedVLP-CXR-BERT, with its own model type and code, a projection head, and pickled weights."""
+    """The folder is like that of BiomedVLP-CXR-BERT: its own model type and code, a projection head, and pickled weights."""
     model = models.bert(len(TOKENIZER))
     folder = save(model, tmp_path / "cxr")
     config = json.loads((folder / "config.json").read_text())
@@ -51,11 +53,7 @@ def test_cxr_bert_loads_as_bert_without_running_its_code(tmp_path):
     loaded, tokenizer = load_language_model(folder)
     assert type(loaded) is transformers.BertForMaskedLM
     assert not (tmp_path / "ran").exists()
-    np.testing.assert_allclose(
-        pseudo_log_likelihood(loaded, tokenizer, models.SENTENCES),
-        pseudo_log_likelihood(model, TOKENIZER, models.SENTENCES),
-        atol=1e-5,
-    )
+    assert_same_scores(loaded, tokenizer, model)
 
 
 def test_encoders_without_a_head_are_rejected(tmp_path):
@@ -83,7 +81,7 @@ def test_remote_code_runs_only_if_trusted(tmp_path):
 
 
 def response(status):
-    """The parts of the hub's response that its errors read."""
+    """Return the parts of a response of the hub that its errors read."""
     return SimpleNamespace(status_code=status, headers={}, request=SimpleNamespace(url="https://huggingface.co/a/b", headers={}))
 
 

@@ -1,4 +1,4 @@
-"""Training a masked language model: it learns, resumes bit for bit, stops early, and never sees the reports that it scores."""
+"""Masked language models learn, resume bit for bit, stop early, and are never trained on the reports that they score."""
 
 import json
 import shutil
@@ -20,26 +20,37 @@ from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.text.tokenizing import train_tokenizer
 
-CPU = torch.device("cpu")
 TEXTS = ["The lungs are clear.", "No effusion.", "Small left effusion.", "Heart size is normal."] * 20
 SETTINGS = corpus.MODEL | {"vocabulary": 200, "epochs": 3, "batch_size": 16}
 
 
 def begin(**changes):
     model, tokenizer = new_masked_lm(TEXTS, SETTINGS, seed=0)
-    return MaskedLMTraining(model, tokenizer, (TEXTS, TEXTS[:8]), SETTINGS | changes, 0, CPU)
+    return MaskedLMTraining(model, tokenizer, (TEXTS, TEXTS[:8]), SETTINGS | changes, 0, torch.device("cpu"))
+
+
+def finish(training):
+    """Train all remaining epochs, and return their rows and the weights after each."""
+    rows, weights = [], []
+    while training.epoch < training.epochs:
+        rows.append(training.train_epoch(lambda: None))
+        weights.append({name: value.clone() for name, value in training.model.state_dict().items()})
+    return rows, weights
+
+
+def equal(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_training_sentences_become_likelier_than_shuffled_words():
     training = begin(epochs=12, learning_rate=1e-2)
     before = training.pseudo_perplexity()
-    rows = []
-    while training.epoch < training.epochs:
-        rows.append(training.train_epoch(lambda: None))
+    rows, _ = finish(training)
     assert rows[-1]["loss"] < rows[0]["loss"]
     assert training.best < before / 3
-    found = pseudo_log_likelihood(training.finished_model(), training.tokenizer, ["No effusion.", "Effusion lungs no are."])
-    assert found[0] > found[1]
+    texts = ["No effusion.", "Effusion lungs no are."]
+    likely, unlikely = pseudo_log_likelihood(training.finished_model(), training.tokenizer, texts)
+    assert likely > unlikely
 
 
 def test_pseudo_perplexity_matches_its_definition():
@@ -51,29 +62,23 @@ def test_pseudo_perplexity_matches_its_definition():
 
 
 def test_an_interrupted_training_gives_the_same_result():
-    whole = begin()
-    while whole.epoch < whole.epochs:
-        whole.train_epoch(lambda: None)
+    whole, interrupted, updates = begin(), begin(), []
+    finish(whole)
 
-    interrupted, updates = begin(), []
-
-    def kill():
+    def interrupt():
         updates.append(1)
         if len(updates) == 7:
             raise KeyboardInterrupt
 
-    interrupted.train_epoch(kill)
+    interrupted.train_epoch(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        interrupted.train_epoch(kill)
+        interrupted.train_epoch(interrupt)
     tensors, values = interrupted.state()
-    values = json.loads(json.dumps(values))
     resumed = begin()
-    resumed.load_state(tensors, values)
-    torch.manual_seed(999)  # the result must not depend on it
-    while resumed.epoch < resumed.epochs:
-        resumed.train_epoch(lambda: None)
-    expected, found = whole.finished_model().state_dict(), resumed.finished_model().state_dict()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    resumed.load_state(tensors, json.loads(json.dumps(values)))
+    torch.manual_seed(999)  # must not matter
+    finish(resumed)
+    assert equal(whole.finished_model().state_dict(), resumed.finished_model().state_dict())
     assert resumed.best == whole.best
 
 
@@ -81,28 +86,23 @@ def test_training_stops_early_and_keeps_the_weights_of_the_best_epoch(monkeypatc
     training = begin(epochs=10, patience=2)
     perplexities = iter([9.0, 5.0, 6.0, 7.0])
     monkeypatch.setattr(MaskedLMTraining, "pseudo_perplexity", lambda self: next(perplexities))
-    weights = []
-    while training.epoch < training.epochs:
-        training.train_epoch(lambda: None)
-        weights.append({name: value.clone() for name, value in training.model.state_dict().items()})
+    _, weights = finish(training)
     assert training.epoch == 4
     assert training.best == 5.0
-    found = training.finished_model().state_dict()
-    assert all(torch.equal(found[name], weights[1][name]) for name in found)
+    assert equal(training.finished_model().state_dict(), weights[1])
 
 
 def test_every_sentence_has_a_masked_token_and_special_tokens_are_never_masked(monkeypatch):
     training = begin(mask_share=0.01)
-    seen = []
-    original = type(training.model).forward
+    batches, model, tokenizer = [], type(training.model), training.tokenizer
+    original = model.forward
     monkeypatch.setattr(
-        type(training.model),
-        "forward",
-        lambda self, input_ids, **rest: seen.append(input_ids) or original(self, input_ids, **rest),
+        model, "forward", lambda self, input_ids, **rest: batches.append(input_ids) or original(self, input_ids, **rest)
     )
     training.train_epoch(lambda: None)
-    tokenizer = training.tokenizer
-    for ids in [ids for batch in seen if (batch == tokenizer.mask_token_id).any() for ids in batch]:
+    masked = [batch for batch in batches if (batch == tokenizer.mask_token_id).any()]
+    assert masked
+    for ids in [ids for batch in masked for ids in batch]:
         text = ids[ids != tokenizer.pad_token_id]
         assert text[0] == tokenizer.cls_token_id
         assert text[-1] == tokenizer.sep_token_id
@@ -111,7 +111,7 @@ def test_every_sentence_has_a_masked_token_and_special_tokens_are_never_masked(m
 
 def test_vocabularies_are_reproducible_and_cover_every_word():
     vocabularies = [train_tokenizer(models.SENTENCES, 300, 64).get_vocab() for _ in range(4)]
-    assert all(found == vocabularies[0] for found in vocabularies)
+    assert all(vocabulary == vocabularies[0] for vocabulary in vocabularies)
     tokenizer = train_tokenizer(models.SENTENCES, 300, 64)
     assert tokenizer.unk_token_id not in tokenizer("Zyxq (quokka) 37 % @ home; café?")["input_ids"][:-3]
     with pytest.raises(ValueError, match="expected at least"):
@@ -137,7 +137,7 @@ def test_folds_and_parts_share_no_patient():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Models of a corpus in which one report has a word that no other has."""
+    """Train models on a corpus in which one report contains a unique word."""
     folder = tmp_path_factory.mktemp("trained")
     path = corpus.write_sentences(folder)
     table, _ = privacy.read_table(path)
@@ -148,13 +148,11 @@ def trained(tmp_path_factory):
 
 def test_the_model_that_scores_a_report_was_not_trained_on_it(trained):
     _, manifest, table = trained
-    of_canary = with_folds(table, 2, 0)["fold"].iloc[0]
-    pieces = {}
-    for model in read_language_models(manifest)["models"]:
-        tokenizer = load_language_model(model["folder"])[1]
-        pieces[model["fold"]] = len(tokenizer.tokenize("zyxq"))
-    assert pieces[of_canary] == 4  # letter by letter
-    assert pieces[1 - of_canary] < 4
+    models = read_language_models(manifest)["models"]
+    pieces = {model["fold"]: len(load_language_model(model["folder"])[1].tokenize("zyxq")) for model in models}
+    scored_by = with_folds(table, 2, 0)["fold"].iloc[0]
+    assert pieces[scored_by] == 4  # letter by letter
+    assert pieces[1 - scored_by] < 4
 
 
 def test_finished_models_are_reused_and_load_with_the_same_weights(trained):
@@ -169,8 +167,7 @@ def test_finished_models_are_reused_and_load_with_the_same_weights(trained):
         curve = pd.read_parquet(path.parent / "training.parquet")["pseudo-perplexity"]
         assert (curve > 1).all()
         model, tokenizer = load_language_model(path.parent)
-        saved = load_file(path)
-        assert all(torch.equal(value, model.state_dict()[name]) for name, value in saved.items())
+        assert all(torch.equal(value, model.state_dict()[name]) for name, value in load_file(path).items())
         assert tokenizer.is_fast
         assert tokenizer.model_max_length == corpus.MODEL["longest"]
         record = json.loads((path.parent / "run.json").read_text())
@@ -178,7 +175,7 @@ def test_finished_models_are_reused_and_load_with_the_same_weights(trained):
 
 
 def test_the_same_training_writes_the_same_bytes(trained, tmp_path):
-    """The checksum of a language model tells whether what was made with it is up to date."""
+    """Results made with a language model are up to date if its checksum is unchanged."""
     folder, _, _ = trained
     shutil.copy(folder / "sentences.parquet", tmp_path)
     corpus.train(tmp_path)
@@ -192,19 +189,13 @@ def test_settings_that_affect_the_result_give_another_model(trained, tmp_path):
     folder, _, _ = trained
     corpus.train(folder, checkpoint_minutes=1.0)
     assert len(list(folder.glob("store/*"))) == 2
-    train_language_models(
-        folder / "sentences.parquet",
-        settings=corpus.MODEL | {"epochs": 1},
-        seed=0,
-        store=folder / "store",
-        manifest=tmp_path / "fine.json",
-        start=folder / "models.json",
-    )
+    places = {"store": folder / "store", "manifest": tmp_path / "fine.json", "start": folder / "models.json"}
+    train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"epochs": 1}, seed=0, **places)
     models = read_language_models(tmp_path / "fine.json")["models"]
     assert len(list(folder.glob("store/*"))) == 4
     # Fine-tuning keeps the vocabulary of the initial model.
-    words = [load_language_model(folder_of)[1].get_vocab() for folder_of in (models[0]["folder"], models[1]["folder"])]
-    assert words[0] == words[1]
+    first, second = (load_language_model(model["folder"])[1].get_vocab() for model in models)
+    assert first == second
 
 
 def test_invalid_vocabularies_and_manifests_are_reported(trained, tmp_path):

@@ -1,4 +1,4 @@
-"""The same numbers as minicons (Misra, 2022), which computes the whole vocabulary at every position."""
+"""Scores equal those of minicons (Misra, 2022), which computes the whole vocabulary at every position."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ minicons = pytest.importorskip("minicons.scorer", reason="minicons is not instal
 
 @pytest.fixture(scope="module")
 def sentences():
-    """200 real sentences where torchxrayvision is installed, else the phantom's."""
+    """Return 200 real sentences if torchxrayvision is installed, else the phantom's."""
     try:
         archive = open_i.find_archive()
     except UserError:
@@ -29,7 +29,7 @@ def sentences():
 
 @pytest.mark.parametrize("variant", ["original", "within_word_l2r"])
 def test_scores_equal_those_of_minicons(sentences, variant, monkeypatch):
-    # minicons 0.3.39 calls what transformers 5 removed; it was the tokenizer's own call.
+    # minicons 0.3.39 calls a method that transformers 5 removed; it was the same as calling the tokenizer.
     monkeypatch.setattr(PreTrainedTokenizerFast, "batch_encode_plus", PreTrainedTokenizerFast.__call__, raising=False)
     tokenizer = models.train_tokenizer(sentences, 600, 256)
     model = models.bert(len(tokenizer), longest=256, hidden=32)
@@ -37,5 +37,5 @@ def test_scores_equal_those_of_minicons(sentences, variant, monkeypatch):
     expected = [
         peer.sequence_score([text], reduction=lambda tokens: tokens.sum().item(), PLL_metric=variant)[0] for text in sentences
     ]
-    found = pseudo_log_likelihood(model, tokenizer, sentences, variant=variant)
-    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-6)
+    scores = pseudo_log_likelihood(model, tokenizer, sentences, variant=variant)
+    np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=1e-6)

@@ -21,7 +21,7 @@ SENTENCES = models.SENTENCES
 
 @torch.no_grad()
 def reference(model, tokenizer, sentence, variant):
-    """One forward pass per token, in float64: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
+    """Compute a score with one float64 pass per token: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
     model = model.double()
     encoded = tokenizer(sentence, return_special_tokens_mask=True)
     ids, words = torch.tensor(encoded["input_ids"]), encoded.word_ids()
@@ -51,9 +51,9 @@ def reference(model, tokenizer, sentence, variant):
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_likelihoods_match_their_definition(model, variant):
-    found = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, [reference(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
+    scores = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, [reference(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
 
 
 def test_the_variants_differ_where_words_have_several_pieces():
@@ -83,20 +83,19 @@ def test_the_fast_path_is_only_for_unmodified_bert():
 @pytest.mark.parametrize(("model", "variant"), [(BERT, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")])
 @settings(deadline=None, max_examples=10)
 @given(data=st.data())
-def test_neither_order_nor_batches_nor_other_sentences_matter(model, variant, data):
+def test_scores_do_not_depend_on_order_batches_or_other_sentences(model, variant, data):
     chosen = data.draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=10))
     tokens = data.draw(st.integers(1, 400))
     alone = {text: pseudo_log_likelihood(model, TOKENIZER, [text], variant=variant)[0] for text in set(chosen)}
-    found = pseudo_log_likelihood(model, TOKENIZER, chosen, tokens_per_batch=tokens, variant=variant)
-    np.testing.assert_allclose(found, [alone[text] for text in chosen], atol=1e-5)
+    scores = pseudo_log_likelihood(model, TOKENIZER, chosen, tokens_per_batch=tokens, variant=variant)
+    np.testing.assert_allclose(scores, [alone[text] for text in chosen], atol=1e-5)
 
 
 def test_a_repeated_sentence_is_computed_once(monkeypatch):
-    seen = []
-    original = PlainBert.log_probabilities
-    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: seen.append(len(b.targets)) or original(self, b))
+    targets, original = [], PlainBert.log_probabilities
+    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: targets.append(len(b.targets)) or original(self, b))
     pseudo_log_likelihood(BERT, TOKENIZER, [SENTENCES[0]] * 50)
-    assert sum(seen) == len(TOKENIZER(SENTENCES[0], add_special_tokens=False)["input_ids"])
+    assert sum(targets) == len(TOKENIZER(SENTENCES[0], add_special_tokens=False)["input_ids"])
 
 
 @pytest.mark.parametrize(("make", "variant"), [(models.bert, "original"), (models.gpt, "causal")])
@@ -111,23 +110,21 @@ def test_sentences_over_the_limit_are_scored_in_windows_and_logged(make, variant
     assert long not in caplog.text
     assert part.windows[0] > 1
     assert part.tokens[0] == len(ids)
-    assert part.log_likelihood[0] < -len(ids) * 0.1  # not 0, which would be the most likely sentence of all
+    assert part.log_likelihood[0] < -len(ids) * 0.1  # not 0, which would be the highest possible score
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     capacity = 11 if variant == "causal" else 10
     terms = []
-    for place in range(len(ids)):  # every token is scored in a window that holds at least a quarter of it on each side
-        best = None
-        for start in range(len(ids) - capacity + 1):
-            if start <= place < start + capacity:
-                window = torch.tensor([first, *ids[start : start + capacity], *([] if variant == "causal" else [last])])
-                within = place - start + 1
-                if variant != "causal":
-                    window[within] = tokenizer.mask_token_id
-                with torch.no_grad():
-                    log_p = model(input_ids=window[None]).logits[0].log_softmax(-1)
-                value = log_p[within - (variant == "causal"), ids[place]].item()
-                best = (min(best[0], value), max(best[1], value)) if best else (value, value)
-        terms.append(best)
+    for place in range(len(ids)):  # the score of a token is its score in one of the windows that contain it
+        scores = []
+        for start in range(max(0, place - capacity + 1), min(place, len(ids) - capacity) + 1):
+            window = torch.tensor([first, *ids[start : start + capacity], *([] if variant == "causal" else [last])])
+            within = place - start + 1
+            if variant != "causal":
+                window[within] = tokenizer.mask_token_id
+            with torch.no_grad():
+                log_p = model(input_ids=window[None]).logits[0].log_softmax(-1)
+            scores.append(log_p[within - (variant == "causal"), ids[place]].item())
+        terms.append((min(scores), max(scores)))
     low, high = np.sum(terms, axis=0)
     assert low - 1e-4 <= part.log_likelihood[0] <= high + 1e-4
 

@@ -1,18 +1,13 @@
 """Scores are saved continuously: killed jobs resume, finished jobs do nothing, shards share the work."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from tests.killed import kill_after
 from tests.text import corpus
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -23,8 +18,6 @@ from trueneg.text.eta import write_class_probabilities
 from trueneg.text.loading import load_language_model
 from trueneg.text.scorers import PlainBert
 from trueneg.text.scoring import score_sentences
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -49,69 +42,43 @@ def score(folder, **changes):
 
 
 def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
-    found = score(folder)
+    scored = score(folder)
     sentences, _ = privacy.read_table(folder / "sentences.parquet")
-    pd.testing.assert_frame_equal(found[sentences.columns], sentences)
+    pd.testing.assert_frame_equal(scored[sentences.columns], sentences)
     for model in read_language_models(folder / "models.json")["models"]:
-        part = found[found["fold"] == model["fold"]]
+        part = scored[scored["fold"] == model["fold"]]
         expected = pseudo_log_likelihood(*load_language_model(model["folder"]), part["sentence"].tolist())
         np.testing.assert_allclose(part["log_likelihood"], expected, atol=1e-5)
-    assert (found["windows"] == 1).all()
-    assert (found["device"] == "cpu").all()
+    assert (scored["windows"] == 1).all()
+    assert (scored["device"] == "cpu").all()
 
 
 @pytest.mark.long
-def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder):
-    command = [sys.executable, "-m", "tests.text.killed_scoring", str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
-    process = subprocess.Popen(command, cwd=PROJECT, env=environment, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 300
-    while len(list(folder.glob("scored/*/[!.]*.parquet"))) < 3:
-        assert process.poll() is None, process.stderr.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    kept = {path: path.read_bytes() for path in folder.glob("scored/*/[!.]*.parquet")}
-    done = sum(pq.read_metadata(path).num_rows for path in kept)
+def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder, monkeypatch):
+    chunks = kill_after("tests.text.killed_scoring", folder, "scored/*/[!.]*.parquet", 3)
+    kept = {path: path.read_bytes() for path in chunks}
+    done = {(path.parent.name, key) for path in chunks for key in pq.read_table(path)["key"].to_pylist()}
+    assert done
     assert not (folder / "likelihoods.parquet").exists()
-    scored = []
-    original = PlainBert.log_probabilities
-    PlainBert.log_probabilities = lambda self, batch: scored.append(len(batch.targets)) or original(self, batch)
-    try:
-        found = score(folder)
-    finally:
-        PlainBert.log_probabilities = original
+    tokens, original = [], PlainBert.log_probabilities
+    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: tokens.append(len(b.targets)) or original(self, b))
+    unique = score(folder).drop_duplicates(["fold", "sentence"])
     assert {path: path.read_bytes() for path in kept} == kept
-    unique = found.drop_duplicates(["fold", "sentence"])
-    assert done > 0
-    # Every token of what was missing, and none of what was there.
-    keys = {row for path in kept for row in pq.read_table(path)["key"].to_pylist()}
-    of_model = {}
-    for path in kept:
-        of_model.setdefault(path.parent.name, set()).update(pq.read_table(path)["key"].to_pylist())
-    assert len(keys) <= done
-    by_fold = {model["fold"]: model["checksum"][:16] for model in read_language_models(folder / "models.json")["models"]}
-    missing = [
-        row.tokens
-        for row in unique.itertuples()
-        if text_key(row.sentence) not in of_model.get(f"{by_fold[row.fold]}-original", set())
-    ]
-    assert sum(scored) == sum(missing)
-    assert len(missing) == len(unique) - done
+    # Only the missing sentences are scored, and all of their tokens.
+    models = read_language_models(folder / "models.json")["models"]
+    cache_of = {model["fold"]: f"{model['checksum'][:16]}-original" for model in models}
+    missing = [row.tokens for row in unique.itertuples() if (cache_of[row.fold], text_key(row.sentence)) not in done]
+    assert sum(tokens) == sum(missing)
+    assert len(missing) == len(unique) - len(done)
 
 
-def test_a_second_call_computes_nothing(folder, monkeypatch):
-    first = score(folder)
-    monkeypatch.setattr("trueneg.text.scoring.load_language_model", lambda *a, **k: pytest.fail("a model was loaded"))
-    pd.testing.assert_frame_equal(score(folder), first)
-
-
-def test_shards_share_the_work(folder, monkeypatch):
+def test_shards_share_the_work_and_further_calls_compute_nothing(folder, monkeypatch):
     for shard in range(3):
         assert score(folder, shard=shard, shards=3) is None
     monkeypatch.setattr("trueneg.text.scoring.load_language_model", lambda *a, **k: pytest.fail("a model was loaded"))
-    assert score(folder)["log_likelihood"].notna().all()
+    gathered = score(folder)
+    assert gathered["log_likelihood"].notna().all()
+    pd.testing.assert_frame_equal(score(folder), gathered)
 
 
 def test_a_damaged_chunk_is_named(folder):
@@ -135,23 +102,22 @@ def test_chunks_contain_each_text_once(tmp_path):
 
 def test_class_probabilities_and_their_controls(folder):
     likelihoods = score(folder)
-    settings = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False}
-    write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=0, eta=folder / "eta.parquet")
-    found, _ = privacy.read_table(folder / "eta.parquet")
-    np.testing.assert_allclose(found["eta"], 0.2 * np.exp(0.35 * likelihoods["log_likelihood"]))
-    assert sorted(found["eta permuted"]) == sorted(found["eta"])
-    assert (found["eta permuted"] != found["eta"]).any()
-    np.testing.assert_allclose(found[["eta permuted", "eta constant", "eta by length"]].mean(), found["eta"].mean())
-    assert found["eta constant"].nunique() == 1
-    by_length = found.groupby(likelihoods["tokens"])
+
+    def probabilities(seed=0, **changes):
+        settings = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False} | changes
+        write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=seed, eta=folder / "eta.parquet")
+        return privacy.read_table(folder / "eta.parquet")[0]
+
+    eta = probabilities()
+    np.testing.assert_allclose(eta["eta"], 0.2 * np.exp(0.35 * likelihoods["log_likelihood"]))
+    assert sorted(eta["eta permuted"]) == sorted(eta["eta"])
+    assert (eta["eta permuted"] != eta["eta"]).any()
+    np.testing.assert_allclose(eta[["eta permuted", "eta constant", "eta by length"]].mean(), eta["eta"].mean())
+    assert eta["eta constant"].nunique() == 1
+    by_length = eta.groupby(likelihoods["tokens"])
     assert by_length["eta by length"].nunique().max() == 1
     np.testing.assert_allclose(by_length["eta by length"].first(), by_length["eta"].mean())
-    for seed in (0, 1):
-        write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=seed, eta=folder / "other.parquet")
-        other, _ = privacy.read_table(folder / "other.parquet")
-        assert other["eta permuted"].equals(found["eta permuted"]) == (seed == 0)
-    write_class_probabilities(
-        folder / "likelihoods.parquet", settings=settings | {"per_token": True}, seed=0, eta=folder / "eta.parquet"
-    )
-    per_token = privacy.read_table(folder / "eta.parquet")[0]["eta"]
-    np.testing.assert_allclose(per_token, 0.2 * np.exp(0.35 * likelihoods["log_likelihood"] / likelihoods["tokens"]))
+    assert probabilities(seed=0)["eta permuted"].equals(eta["eta permuted"])
+    assert not probabilities(seed=1)["eta permuted"].equals(eta["eta permuted"])
+    expected = 0.2 * np.exp(0.35 * likelihoods["log_likelihood"] / likelihoods["tokens"])
+    np.testing.assert_allclose(probabilities(per_token=True)["eta"], expected)

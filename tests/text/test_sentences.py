@@ -57,12 +57,11 @@ def reports(tmp_path):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_every_sentence_is_written_with_its_report_and_counted(reports, tmp_path, processes):
-    split_reports(
-        reports, sentences=tmp_path / "s.parquet", unique=tmp_path / "u.parquet", cache=tmp_path / "cache", processes=processes
-    )
-    sentences, unique = (privacy.read_table(tmp_path / name)[0] for name in ("s.parquet", "u.parquet"))
+    paths = {name: tmp_path / f"{name}.parquet" for name in ("sentences", "unique")}
+    split_reports(reports, **paths, cache=tmp_path / "cache", processes=processes)
+    sentences, unique = (privacy.read_table(path)[0] for path in paths.values())
     assert len(sentences) == 2 * 129
-    assert sentences.groupby("report")["index"].agg(list).map(lambda found: found == [0, 1]).all()
+    assert sentences.groupby("report")["index"].agg(list).map(lambda index: index == [0, 1]).all()
     assert "r7" not in set(sentences["report"])
     assert unique.iloc[0].tolist() == ["Clear lungs.", 129]
     assert unique["count"].sum() == len(sentences)

@@ -12,7 +12,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from tests.data.test_parquet import encoded, random_images, write
+from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.projects import Project, new_project
 from tests.studies import tiny_study, tiny_words
 from trueneg.cli.main import main
@@ -20,7 +20,7 @@ from trueneg.report.build import write_page
 from trueneg.store.user_files import DataChanges
 
 TRAIN = "data/own/train.parquet"
-IMAGES, LABELS = [encoded(pixels) for pixels in random_images(120, (8, 8, 3))], np.arange(120) % 4
+IMAGES, LABELS = pngs(random_images(120, (8, 8, 3))), np.arange(120) % 4
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def evaluated(tmp_path_factory):
     """A project whose study of own images in two parquet files has its rows and a table."""
     project = new_project(tmp_path_factory.mktemp("own") / "project")
     (project.path / TRAIN).parent.mkdir(parents=True)
-    write(project.path / TRAIN, IMAGES[:80], LABELS[:80])
-    write(project.path / "data/own/test.parquet", IMAGES[80:], LABELS[80:])
+    write_parquet(project.path / TRAIN, IMAGES[:80], LABELS[:80])
+    write_parquet(project.path / "data/own/test.parquet", IMAGES[80:], LABELS[80:])
     study = tiny_study(
         dataset={"source": "parquet", "path": "data/own", "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2},
         training={"epochs": 1, "batch_size": 16, "device": "cpu"},
@@ -76,7 +76,7 @@ def test_touched_data_plan_nothing(project, trueneg):
 @pytest.mark.long
 def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     old = project.models()
-    write(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
+    write_parquet(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
     assert project.planned("rows") == {"source": 1, "subsets": 1, "train": 2, "evaluate": 2, "compare": 1, "rows": 1}
     checked = trueneg("check", "study.yaml")
     assert f"data changed: {TRAIN}" in checked

@@ -21,8 +21,8 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
     for name, (dtype, axes) in expected.items():
         array = getattr(source, name)
         if not array.dtype.name.startswith(dtype) or array.ndim != axes or len(array) != count:
-            found = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name} are {found}; expected {dtype} with {axes} axes and {count} rows, one for each image")
+            shown = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name} are {shown}; expected {dtype} with {axes} axes and {count} rows, one for each image")
 
 
 def content_hash(*arrays: np.ndarray) -> Any:
@@ -49,8 +49,8 @@ def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
     return np.load(path, allow_pickle=False)
 
 
-def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
+def require_checksum(checksum: str, archive: np.lib.npyio.NpzFile) -> None:
     """Check that the checksum of the content read matches the checksum stored in the archive."""
     expected = str(archive["checksum"])
-    if found != expected:
-        raise ValueError(f"the content has checksum {found[:6]}…; expected {expected[:6]}…: it is damaged")
+    if checksum != expected:
+        raise ValueError(f"the content has checksum {checksum[:6]}…; expected {expected[:6]}…: it is damaged")

@@ -57,8 +57,8 @@ def open_image(encoded: bytes | None) -> Image.Image:
     with refused_if_damaged("is neither a PNG nor a JPEG image"):
         image: Image.Image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
     if image.mode.startswith(("I", "F")):
-        found = f"has pixels of mode {image.mode}; expected 8 bits per channel"
-        raise UnreadableImageError(found, "Save the images with 8 bits per channel.")
+        problem = f"has pixels of mode {image.mode}; expected 8 bits per channel"
+        raise UnreadableImageError(problem, "Save the images with 8 bits per channel.")
     return image
 
 

@@ -57,6 +57,6 @@ def draw_subsets(
         chosen = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
     else:
         chosen = [official_subset(pairs, official, seed) for seed in seeds]
-    for one in chosen:
-        log.info("seed %d: %d training, %d test images", one.seed, len(one.train), len(one.test))
+    for pair_subset in chosen:
+        log.info("seed %d: %d training, %d test images", pair_subset.seed, len(pair_subset.train), len(pair_subset.test))
     write_pair_subsets(chosen, subsets)

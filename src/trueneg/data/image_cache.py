@@ -89,8 +89,8 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
     """
     image = open_image(encoded)
     if max(image.size) > LONGEST * min(image.size):
-        found = "is {} × {} pixels".format(*image.size)
-        raise UnreadableImageError(f"{found}; expected an aspect ratio of at most {LONGEST}", "Crop or remove it.")
+        size = "is {} × {} pixels".format(*image.size)
+        raise UnreadableImageError(f"{size}; expected an aspect ratio of at most {LONGEST}", "Crop or remove it.")
     with refused_if_damaged("is damaged ({})"):
         if mode == "L":
             image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
@@ -186,5 +186,5 @@ def _check_disk(folder: Path, size: int) -> None:
     """Check that the disk has room for the pixels that are not in the cache yet."""
     missing, free = size - (folder / "images.u8").stat().st_blocks * 512, shutil.disk_usage(folder).free
     if missing > free:
-        found = f"the disk has {free / 2**30:.1f} GiB free; expected {missing / 2**30:.1f} GiB for the pixels of the images"
-        raise UserError(f"{folder}: {found}. Free some space, choose another disk, or lower dataset.resolution.")
+        problem = f"the disk has {free / 2**30:.1f} GiB free; expected {missing / 2**30:.1f} GiB for the pixels of the images"
+        raise UserError(f"{folder}: {problem}. Free some space, choose another disk, or lower dataset.resolution.")

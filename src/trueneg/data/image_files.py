@@ -53,16 +53,16 @@ class ImageFiles:
         Raises:
             UserError: names the files that are missing or in a folder that cannot be accessed.
         """
-        found, missing = [], []
+        stamps, missing = [], []
         for path in self.paths:
             try:
-                found.append(_stamp(path))
+                stamps.append(_stamp(path))
             except PermissionError:
                 missing.append(f"{path} cannot be accessed; expected an image in a folder that you may read.")
             except OSError:
                 missing.append(f"{path} is missing; expected an image. {self.remedy}")
         refuse(missing)
-        return found
+        return stamps
 
     def read(self) -> Iterator[bytes | None]:
         """Yield the content of each file, or None if it cannot be read; the caller reports it together with all other errors."""
@@ -120,8 +120,8 @@ class ParquetImages:
                 if done <= rows[-1]:
                     raise EOFError("unexpected end of file")
             except DAMAGE as error:
-                found = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
-                raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error
+                problem = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
+                raise UserError(f"{file}: {problem}. {COPY_AGAIN}") from error
 
     def _contents(self, parquet: pq.ParquetFile, column: str, first: int) -> Iterator[Any]:
         """Iterate over the contents of all images, starting at a given row; earlier row groups are skipped."""

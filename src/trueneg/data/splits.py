@@ -93,14 +93,14 @@ def read_splits(path: str | Path, kind: type[Kind], key: bytes) -> dict[int, Kin
     Raises:
         UserError: if the file is missing, is damaged, or does not contain such subsets.
     """
-    found = {}
+    subsets = {}
     with reading(path, "a table of subsets", REMOVE, missing=RUN_STEP):
         table = pq.read_table(path, page_checksum_verification=True)
         positions = table.to_pandas().groupby(["seed", "split"])["index"]
         for described in json.loads(table.schema.metadata[key]):
             seed = described["seed"]
             values = {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
-            values |= {split: index.to_numpy() for (own, split), index in positions if own == seed}
+            values |= {split: index.to_numpy() for (of_seed, split), index in positions if of_seed == seed}
             fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # typing has no name for "a dataclass"
-            found[seed] = kind(**{field.name: values[field.name] for field in fields})
-    return found
+            subsets[seed] = kind(**{field.name: values[field.name] for field in fields})
+    return subsets

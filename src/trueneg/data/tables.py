@@ -85,9 +85,9 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
     with reading(path, "text", origin):
         lines = path.read_text(encoding="utf-8").split("\n")
     numbered = {f"line {number:,}": line.rstrip("\r") for number, line in enumerate(lines, 1) if line.strip() and number > header}
-    found = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
-    refuse([f"{path}: {place} is not {expected}. {origin}" for place in found.index[found.iloc[:, 0].isna()]])
-    return found
+    fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
+    refuse([f"{path}: {place} is not {expected}. {origin}" for place in fields.index[fields.iloc[:, 0].isna()]])
+    return fields
 
 
 def wrong_values(
@@ -95,10 +95,10 @@ def wrong_values(
 ) -> list[str]:
     """Return one message per row with an invalid value in a column; the table's index gives the location.
 
-    Values of restricted tables are not shown: a column named in the configuration by mistake may contain anything.
+    Values of restricted tables are not shown, unless empty: a column named in the configuration by mistake may contain anything.
     """
-    found = ((place, "a restricted value" if restricted else repr(value)) for place, value in table.loc[wrong, column].items())
-    return [f"{place}: {column} is {value}; expected {expected}." for place, value in found]
+    values = table.loc[wrong, column].map(lambda value: "a restricted value" if restricted and value != "" else repr(value))
+    return [f"{place}: {column} is {value}; expected {expected}." for place, value in values.items()]
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
@@ -125,8 +125,8 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
         for row in reader:
             if row and len(row) != len(header):
                 remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
-                found = f"has {len(row)} fields; expected {len(header)}, as in the header"
-                raise UserError(f"{path}: line {line:,} {found}. {remedy}")
+                problem = f"has {len(row)} fields; expected {len(header)}, as in the header"
+                raise UserError(f"{path}: line {line:,} {problem}. {remedy}")
             if row:
                 rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]
             line = reader.line_num + 1  # a quoted row may span several lines
@@ -137,5 +137,5 @@ def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin:
     wrong = [name for name in columns if list(present).count(name) != 1]
     if wrong:
         remedy = origin or "Rename the columns, or set their names in the config."
-        found = ", ".join(present) or "none"
-        raise UserError(f"{path}: expected exactly one column for each name: {', '.join(wrong)} (found {found}). {remedy}")
+        available = ", ".join(present) or "none"
+        raise UserError(f"{path}: expected exactly one column for each name: {', '.join(wrong)} (found {available}). {remedy}")

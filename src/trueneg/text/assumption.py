@@ -57,7 +57,7 @@ def check_assumption(
         UserError: if a table is missing or damaged, or a likelihood file does not cover all sentences.
     """
     table, restricted = privacy.read_table(sentences)
-    known = privacy.read_table(classes)[0].set_index("class")
+    truth = privacy.read_table(classes)[0].set_index("class")
     table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
     frames = []
     for name, path in likelihoods.items():
@@ -68,17 +68,17 @@ def check_assumption(
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
     groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
     aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}
-    found = groups.agg(**aggregates).reset_index()
-    kinds = known["kind"] if "kind" in known else known.index.to_series()
-    found["finding"] = ~found["class"].map(kinds).isin(NORMAL)
+    points = groups.agg(**aggregates).reset_index()
+    kinds = truth["kind"] if "kind" in truth else truth.index.to_series()
+    points["finding"] = ~points["class"].map(kinds).isin(NORMAL)
     # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
-    found["log_likelihood"] = found["log_likelihood"].round(9)
-    found["log_class_probability"] = np.log(found["class"].map(known["probability"]))
-    found = found.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
-    totals, bins = summarise(found, seed)
+    points["log_likelihood"] = points["log_likelihood"].round(9)
+    points["log_class_probability"] = np.log(points["class"].map(truth["probability"]))
+    points = points.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
+    totals, bins = summarise(points, seed)
     for row in totals.itertuples(index=False):
         log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
-    for name, frame in (("points", found), ("summary", totals), ("calibration", bins)):
+    for name, frame in (("points", points), ("summary", totals), ("calibration", bins)):
         privacy.write_table(frame, tables[name], restricted)
 
 

@@ -46,9 +46,9 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
 
 def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bool) -> None:
     """Compute and store the results missing from the folder, as in :func:`cached`; only the keys of stored results are read."""
-    known = set(read_chunks(folder, []).index)
+    stored = set(read_chunks(folder, []).index)
     unique = texts.unique().tolist()
-    missing = [text for text in unique if text_key(text) not in known]
+    missing = [text for text in unique if text_key(text) not in stored]
     log.info("%s new texts, %s known", f"{len(missing):,}", f"{len(unique) - len(missing):,}")
     waiting, began = [], time.monotonic()
     for frame in compute(missing) if missing else []:
@@ -69,6 +69,6 @@ def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
 
 def read_chunks(folder: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return all rows indexed by key, without duplicate keys; an empty table if there are none."""
-    found = [privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))]
-    table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["key", *columns], dtype=object)
+    tables = [privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))]
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["key", *columns], dtype=object)
     return table.drop_duplicates("key").set_index("key")

@@ -50,9 +50,9 @@ def _end_items(text: str) -> str:
     done = re.sub(r"(?<=[a-z])\s+(?=\(?1[.)]\s*$)", ". ", done)
     for number in range(2, 30):
         ended = re.search(rf"(?<=[.;:!?])\s+\(?{number}[.)]", rest)
-        found = ended or re.search(rf"(?<=[\w)])\s+\(?{number}[.)],?\s+(?=[A-Z])", rest)
-        if found is None:
+        item = ended or re.search(rf"(?<=[\w)])\s+\(?{number}[.)],?\s+(?=[A-Z])", rest)
+        if item is None:
             break
-        done += rest[: found.start()] + ("" if ended else ".") + rest[found.start() : found.end()]
-        rest = rest[found.end() :]
+        done += rest[: item.start()] + ("" if ended else ".") + rest[item.start() : item.end()]
+        rest = rest[item.end() :]
     return done + rest

@@ -28,8 +28,8 @@ def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], devi
         UserError: if the model is missing or has a different checksum.
     """
     if weights_checksum(model) != model["checksum"]:
-        found = "the weights are missing, or have changed since the images were joined with the sentences"
-        raise UserError(f"{model['folder']}: {found}. Restore them, or rerun the join with `snakemake --forcerun pairs`.")
+        problem = "the weights are missing, or have changed since the images were joined with the sentences"
+        raise UserError(f"{model['folder']}: {problem}. Restore them, or rerun the join with `snakemake --forcerun pairs`.")
     network, tokenizer = load_language_model(model["folder"], revision=model["revision"])
     network = network.base_model.to(device)
     limit = longest_input(network, tokenizer)

@@ -32,7 +32,7 @@ def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: 
     held_out = others["patient"].map(draws) < validation
     training, validating = others[~held_out], others[held_out]
     if training.empty or validating.empty:
-        found = f"{len(training):,} training sentences and {len(validating):,} validation sentences"
+        counts = f"{len(training):,} training sentences and {len(validating):,} validation sentences"
         remedy = "Use fewer folds, change `validation`, or add reports."
-        raise UserError(f"language_models: without fold {fold}, there are {found}; expected at least one of each. {remedy}")
+        raise UserError(f"language_models: without fold {fold}, there are {counts}; expected at least one of each. {remedy}")
     return training, validating

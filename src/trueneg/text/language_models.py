@@ -150,10 +150,10 @@ def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
         begin["name"] = file_checksum(weights)
     frozen, settings = identity.frozen()["likelihood"]["language_models"], record["settings"]
-    own = {key: value for key, value in settings.items() if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)}
+    kept = {key: value for key, value in settings.items() if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)}
     if VERSIONS["language_model"] > 1:  # another version trains another model
-        own["version"] = VERSIONS["language_model"]
-    digest = hashlib.sha256(json.dumps([own, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
+        kept["version"] = VERSIONS["language_model"]
+    digest = hashlib.sha256(json.dumps([kept, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
     for texts in parts:
         digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return "lm-" + digest.hexdigest()[:12]

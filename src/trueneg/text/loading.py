@@ -43,7 +43,7 @@ def load_language_model(
     model_class: Any
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
-        if config.get("model_type") == "cxr-bert" or any("CXRBert" in one for one in config.get("architectures") or []):
+        if config.get("model_type") == "cxr-bert" or "CXRBert" in " ".join(config.get("architectures") or []):
             tokenizer = transformers.BertTokenizer.from_pretrained(name, **where)
             model_class = transformers.BertForMaskedLM
             where["config"] = transformers.BertConfig.from_dict({**config, "model_type": "bert", "auto_map": {}})
@@ -75,11 +75,11 @@ def weights_checksum(model: Mapping[str, Any]) -> str:
 
 def _chain(error: BaseException | None) -> str:
     """Join the messages of an error and its causes without repetitions; transformers wraps the hub's error in a generic one."""
-    found = []
+    messages = []
     while error is not None:
-        found.append(" ".join(str(error).split())[:300])
+        messages.append(" ".join(str(error).split())[:300])
         error = error.__cause__ or error.__context__
-    return " ".join(f"{one.rstrip('.')}." for one in dict.fromkeys(found))
+    return " ".join(f"{message.rstrip('.')}." for message in dict.fromkeys(messages))
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

@@ -99,8 +99,8 @@ def bootstrap_spearman(
     generator = np.random.default_rng(seed_for(seed, "bootstrap of classes"))
     classes = int(groups.max()) + 1
     times = generator.multinomial(classes, np.full(classes, 1 / classes), draws)
-    found = [weighted_spearman(x, y, weights * drawn[groups]) for drawn in times]
-    low, high = np.nanpercentile(found, [2.5, 97.5]) if np.isfinite(found).any() else (float("nan"), float("nan"))
+    correlations = [weighted_spearman(x, y, weights * drawn[groups]) for drawn in times]
+    low, high = np.nanpercentile(correlations, [2.5, 97.5]) if np.isfinite(correlations).any() else (float("nan"), float("nan"))
     return float(low), float(high)
 
 

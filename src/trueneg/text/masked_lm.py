@@ -123,9 +123,9 @@ class MaskedLMTraining:
         loss = self._loss / self._words
         if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):
             place = f"epoch {self.epoch + 1} of {self.settings['epochs']} (seed {self.seed})"
-            found = f"Training of the language model diverged in {place}: the loss is {loss}, or weights are NaN or inf"
+            problem = f"Training of the language model diverged in {place}: the loss is {loss}, or weights are NaN or inf"
             remedy = f"Lower its learning_rate, which is {self.settings['learning_rate']:g}, or raise its warmup."
-            raise UserError(f"{found}. {remedy}")
+            raise UserError(f"{problem}. {remedy}")
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:
@@ -175,7 +175,7 @@ class MaskedLMTraining:
     def _step(self, chosen: np.ndarray) -> None:
         purpose = f"language model masks/{self.epoch}/{self.update}"
         torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which does not accept a generator
-        texts = [torch.from_numpy(self._ids[self._starts[one] : self._starts[one + 1]]).long() for one in chosen]
+        texts = [torch.from_numpy(self._ids[self._starts[number] : self._starts[number + 1]]).long() for number in chosen]
         ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(self.device)
         draws = torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
         masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))

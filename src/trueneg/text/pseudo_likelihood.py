@@ -58,10 +58,10 @@ def pseudo_log_likelihood(
     """
     _check(sentences)
     numbers, unique = pd.factorize(np.array(sentences, dtype=object))
-    found, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
+    likelihoods, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
     for part in score(model, tokenizer, unique.tolist(), tokens_per_batch, device, variant, names=first_rows):
-        found[part.index] = part["log_likelihood"]
-    return found[numbers]
+        likelihoods[part.index] = part["log_likelihood"]
+    return likelihoods[numbers]
 
 
 def score(
@@ -109,16 +109,16 @@ def score(
             windows = np.bincount([piece.sentences[0] for piece in pieces])
             lengths = np.bincount(np.concatenate([piece.sentences for piece in pieces]))
             work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
-            found = np.zeros(len(rows))
+            likelihoods = np.zeros(len(rows))
             for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
-                np.add.at(found, batch.sentences, log_probabilities.numpy())
-            if not np.isfinite(found).all():
-                row = names[rows][~np.isfinite(found)][0]
+                np.add.at(likelihoods, batch.sentences, log_probabilities.numpy())
+            if not np.isfinite(likelihoods).all():
+                row = names[rows][~np.isfinite(likelihoods)][0]
                 raise ValueError(f"the likelihood of the sentence in row {row:,} is not finite; the model's weights are broken.")
             if len(long := names[rows][windows > 1]):
                 message = "%d sentences have more than %d tokens and are scored in windows; the first are in rows %s"
                 log.warning(message, len(long), cutter.capacity, ", ".join(f"{name:,}" for name in long[:10]))
-            yield pd.DataFrame({"log_likelihood": found, "tokens": lengths, "windows": windows}, index=rows)
+            yield pd.DataFrame({"log_likelihood": likelihoods, "tokens": lengths, "windows": windows}, index=rows)
     finally:
         model.train(training)
 
@@ -146,5 +146,5 @@ def _check(sentences: Sequence[str]) -> None:
         raise ValueError("sentences is one string; expected a sequence of strings.")
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str) or not sentence.strip():
-            found = "empty" if isinstance(sentence, str) else type(sentence).__name__
-            raise ValueError(f"the sentence in row {row:,} (counting from 0) is {found}; expected a non-empty string.")
+            shown = "empty" if isinstance(sentence, str) else type(sentence).__name__
+            raise ValueError(f"the sentence in row {row:,} (counting from 0) is {shown}; expected a non-empty string.")

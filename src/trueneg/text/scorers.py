@@ -100,11 +100,11 @@ class PlainBert:
         self._positions = positions.detach().to(device, dtype)
         model = copy.deepcopy(model).to(device, dtype)
         self._embeddings, self._layers, self._head = model.bert.embeddings, model.bert.encoder.layer, model.cls.predictions
-        parts = [(own.query, own.key, own.value) for own in (layer.attention.self for layer in self._layers)]
         # Query, key and value share one (weight, bias), so that one product computes all three.
-        self._qkv = [
-            tuple(torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")) for three in parts
-        ]
+        self._qkv = []
+        for attention in (layer.attention.self for layer in self._layers):
+            three = (attention.query, attention.key, attention.value)
+            self._qkv.append([torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")])
 
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:

@@ -60,12 +60,12 @@ def score_sentences(
     hidden = restricted or listed["restricted"]
     scored = cache_folder(cache, f"likelihoods/version-{VERSIONS['likelihoods']}", restricted=hidden)
     shard_of = {text: int.from_bytes(text_key(text)[:4], "big") % shards for text in table["sentence"].unique()}
-    own = table[table["sentence"].map(shard_of) == shard]
+    shard_rows = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
         folder = scored / f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}"
         compute = functools.partial(_score, model=model, settings=settings)
-        texts = own.loc[own["fold"] == model["fold"], "sentence"]
+        texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:
             parts.append(cached(folder, texts, SCORES, compute, hidden))
         else:

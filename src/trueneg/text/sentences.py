@@ -42,10 +42,10 @@ def split_sentences(text: str) -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    found = []
+    sentences = []
     for paragraph in clean(text).split("\n"):
-        found += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []
-    return [sentence for sentence in found if has_words(sentence)]
+        sentences += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []
+    return [sentence for sentence in sentences if has_words(sentence)]
 
 
 def split_reports(
@@ -79,21 +79,21 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
     """
     store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
     split = cached(store, used["text"], ["sentences"], functools.partial(_split, processes=processes), restricted)
-    found = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
-    found["index"] = [range(len(listed)) for listed in found["sentence"]]
-    found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
-    log.info("%s of %s texts have no sentence", f"{len(used) - found['report'].nunique():,}", f"{len(used):,}")
-    return found
+    sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
+    sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
+    sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
+    log.info("%s of %s texts have no sentence", f"{len(used) - sentences['report'].nunique():,}", f"{len(used):,}")
+    return sentences
 
 
-def write_sentences(found: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
+def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
     """Write sentences, and the unique ones with their counts, to the files described in :func:`split_reports`."""
-    found = found.assign(marked=found["sentence"].str.contains(MARK, regex=False)).astype({"index": "int32"})
-    counts = found["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
+    table = table.assign(marked=table["sentence"].str.contains(MARK, regex=False)).astype({"index": "int32"})
+    counts = table["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
     counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
-    privacy.write_table(found[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
+    privacy.write_table(table[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
     privacy.write_table(counts, unique, restricted)
-    log.info("%s sentences, %s of them unique", f"{len(found):,}", f"{len(counts):,}")
+    log.info("%s sentences, %s of them unique", f"{len(table):,}", f"{len(counts):,}")
 
 
 @functools.cache

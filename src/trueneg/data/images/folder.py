@@ -63,8 +63,8 @@ class Part(NamedTuple):
         """
         path = self.find(folder)
         if path is None:
-            found = contents(folder)
-            raise UserError(f"{folder / self.names[0]} is missing; expected {self.what} (found {found}). {self.origin}")
+            present = contents(folder)
+            raise UserError(f"{folder / self.names[0]} is missing; expected {self.what} (found {present}). {self.origin}")
         return path
 
 

@@ -48,8 +48,8 @@ class ImageSource:
     def __post_init__(self):
         require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), "is_test": ("bool", 1)})
         if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
-            found, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
-            raise ValueError(f"labels go {found}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
+            span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
+            raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
         object.__setattr__(self, "checksum", content_hash(self.images, self.labels, self.is_test).hexdigest())
 
 

@@ -28,10 +28,11 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
     return labels.astype(np.int64) - first
 
 
-def class_name(given: str | None) -> str | None:
+def class_name(name: str | None) -> str | None:
     """Return a class name in Unicode's composed form, because file systems differ; None if it cannot be printed."""
-    unprintable = given is None or not given.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in given)
-    return None if given is None or unprintable else unicodedata.normalize("NFC", given)
+    if name is None or not name.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in name):
+        return None
+    return unicodedata.normalize("NFC", name)
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -55,6 +56,6 @@ def refuse_ambiguous(rare_classes: Collection[int | str], class_names: Sequence[
     """
     for number, name in enumerate(class_names):
         if name.isdecimal() and int(name) != number and int(name) in rare_classes:
-            found = f"dataset.rare_classes contains {int(name)}, but the class named {name} is number {number}"
+            problem = f"dataset.rare_classes contains {int(name)}, but the class named {name} is number {number}"
             remedy = "Rename the classes to 0, 1, 2, … or to names with a letter."
-            raise UserError(f"{found}, because classes are numbered from 0 in the order of their names. {remedy}")
+            raise UserError(f"{problem}, because classes are numbered from 0 in the order of their names. {remedy}")

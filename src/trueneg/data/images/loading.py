@@ -42,10 +42,10 @@ def load_source(
     options: dict[str, Any] = {"resolution": resolution, "download": download}
     if unlabelled:  # most sources have no such argument
         options["unlabelled"] = unlabelled
-    found = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
-    size, classes, tests = " × ".join(map(str, found.images.shape[1:])), len(found.class_names), found.is_test.sum()
-    logger.info(f"{source}: {len(found.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
-    return found
+    loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
+    size, classes, tests = " × ".join(map(str, loaded.images.shape[1:])), len(loaded.class_names), loaded.is_test.sum()
+    logger.info(f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
+    return loaded
 
 
 def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[st
     """
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
     if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
-        found = f"{dataset['path']} has no test images, and dataset.test is not set"
-        raise UserError(f"{found}; set dataset.test to the share of the images to hold out, such as 0.25.")
+        problem = f"{dataset['path']} has no test images, and dataset.test is not set"
+        raise UserError(f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25.")
     return {key: dataset[key] for key in DRAWING}
 
 

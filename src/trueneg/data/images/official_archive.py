@@ -124,10 +124,10 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
     """
     if not file.is_file():
         raise UserError(f"{file} is missing; expected all files of the archive. Unpack the archive again.")
-    found, expected = file.stat().st_size, count * kind.itemsize
-    if found != expected:
-        size = f"{found:,} bytes long ({found // kind.itemsize:,} of {count:,} images)"
-        raise UserError(f"{file} is {size}; expected {expected:,}; unpack or download the archive again.")
+    size, expected = file.stat().st_size, count * kind.itemsize
+    if size != expected:
+        shown = f"{size:,} bytes long ({size // kind.itemsize:,} of {count:,} images)"
+        raise UserError(f"{file} is {shown}; expected {expected:,}; unpack or download the archive again.")
     return np.memmap(file, kind, "r")
 
 

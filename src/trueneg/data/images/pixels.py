@@ -36,9 +36,9 @@ def read_pixels(images: EncodedImages, mode: str | None, resolution: int | None)
                 if pixels is None:
                     pixels = np.empty((len(images), *image.shape), np.uint8)
                 if image.shape != pixels.shape[1:]:
-                    found, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
+                    size, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
                     remedy = "Set dataset.resolution to resize all images to one size."
-                    raise UnreadableImageError(f"is {found} pixels; expected {expected} as in the first image", remedy)
+                    raise UnreadableImageError(f"is {size} pixels; expected {expected} as in the first image", remedy)
                 pixels[done] = image
                 done += 1
     except UnreadableImageError as error:

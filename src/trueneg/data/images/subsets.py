@@ -78,12 +78,12 @@ def make_subset(
     if official and test is not None:
         raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
     _check_class_sizes(source, needed=2 if official else 3)
-    known, unlabelled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    labelled, unlabelled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
     if official:
-        held_out, remaining = known[source.is_test[known]], known[~source.is_test[known]]
+        held_out, remaining = labelled[source.is_test[labelled]], labelled[~source.is_test[labelled]]
     else:
         share = TEST_FRACTION if test is None else test
-        held_out, remaining = (known[part] for part in stratified_split(labels[known], share, seed_for(seed, "test split")))
+        held_out, remaining = (labelled[part] for part in stratified_split(labels[labelled], share, seed_for(seed, "test split")))
     chosen, rest = stratified_split(labels[remaining], validation, seed_for(seed, "validation split"))
     pool = remaining[rest]
     if images_per_class is not None:
@@ -97,23 +97,23 @@ def make_subset(
 def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
     names = source.class_names
     numbers = {name: number for number, name in enumerate(names)} | {number: number for number in range(len(names))}
-    unknown = [given for given in classes if given not in numbers]
+    unknown = [member for member in classes if member not in numbers]
     if unknown:
         expected = f"classes of {source.name}: {', '.join(names)}, or their numbers 0 to {len(names) - 1}"
         raise UserError(f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected {expected}.")
-    found = tuple(sorted({numbers[given] for given in classes}))
-    if len(found) == len(names):
+    rare = tuple(sorted({numbers[member] for member in classes}))
+    if len(rare) == len(names):
         raise UserError(f"dataset.rare_classes contains all classes of {source.name}; expected at least one common class.")
-    return found
+    return rare
 
 
 def _check_class_sizes(source: ImageSource, needed: int) -> None:
     """Check that each class has at least one image for every split."""
     sizes = np.bincount(source.labels[~source.is_test & (source.labels >= 0)], minlength=len(source.class_names))
     if sizes.min() < needed:
-        found = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official test split"
+        problem = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official test split"
         expected = f"at least {needed}, one per split"
-        raise UserError(f"source {source.name}: {found}; expected {expected}; add images or remove the class.")
+        raise UserError(f"source {source.name}: {problem}; expected {expected}; add images or remove the class.")
 
 
 # One parquet file contains the subsets of all seeds.

@@ -47,10 +47,7 @@ LISTS = (
     Part(("text-retrieval/query.csv",), "the query sentences", ORIGIN_OF_LISTS),
 )
 EACH = (200, 10, 5)  # number of rows per label in each list
-LABELS = (
-    *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
-    *("Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),
-)
+LABELS = ("No Finding", "Cardiomegaly", "Edema", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture")
 PATH = re.compile(
     rf"\s*(?:(?:{'|'.join(map(re.escape, ARCHIVES))})/)?(train/(patient\d+)/study\d+/view\d+_(?:frontal|lateral)\.jpg)\s*"
 )
@@ -177,5 +174,5 @@ def _folder(settings: Mapping[str, Any]) -> Path:
 
 
 def _images(table: pd.DataFrame) -> pd.DataFrame:
-    found = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
-    return found.assign(label=table["Variable"]).reset_index(drop=True)
+    images = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
+    return images.assign(label=table["Variable"]).reset_index(drop=True)

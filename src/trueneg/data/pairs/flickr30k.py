@@ -71,9 +71,9 @@ def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> p
     if split == "karpathy":
         return table
     if UNASSIGNED not in set(table["split"]):
-        found = f"Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco selects models on others"
+        problem = f"Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco selects models on others"
         remedy = f"Add {TOKENS.names[0]} with the captions of all photographs, or set dataset.split: karpathy."
-        raise UserError(f"{path}: {found}. {remedy}")
+        raise UserError(f"{path}: {problem}. {remedy}")
     return table.assign(split=table["split"].replace({"validation": "train", UNASSIGNED: "validation"}))
 
 

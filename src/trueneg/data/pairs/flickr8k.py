@@ -53,8 +53,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     ratings = read_ratings(settings["path"])
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
-        found = f"{len(unknown):,} images that are missing from the folder, such as {unknown[0]}"
-        raise UserError(f"{RATINGS.names[0]} rates {found}; copy the whole dataset.")
+        missing = f"{len(unknown):,} images that are missing from the folder, such as {unknown[0]}"
+        raise UserError(f"{RATINGS.names[0]} rates {missing}; copy the whole dataset.")
     chosen = table["image"][: settings["images"]].tolist()
     rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)
     log.info("%s photograph–caption pairs have ratings", f"{len(rated):,}")

@@ -51,8 +51,9 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report whether the folder or the table is missing."""
-    own = {"path": "the folder of your own images", "table": "your own table"}
-    return [f"reports.{key}, {settings[key]}: {own[key]}" for key in own if not Path(settings[key]).expanduser().exists()]
+    required = {"path": "the folder of your own images", "table": "your own table"}
+    missing = {key: what for key, what in required.items() if not Path(settings[key]).expanduser().exists()}
+    return [f"reports.{key}, {settings[key]}: {what}" for key, what in missing.items()]
 
 
 def check_table(settings: Mapping[str, Any]) -> None:
@@ -70,9 +71,9 @@ def check_table(settings: Mapping[str, Any]) -> None:
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
             if count < 2:
-                found = f"{column} is {value} for {'one patient' if count else 'no patient'}"
+                problem = f"{column} is {value} for {'one patient' if count else 'no patient'}"
                 expected = "at least two, because training and test share no patient"
-                mistakes.append(f"{file}: {found}; expected {expected}; remove it from dataset.label_columns.")
+                mistakes.append(f"{file}: {problem}; expected {expected}; remove it from dataset.label_columns.")
         refuse(mistakes)
 
 
@@ -102,7 +103,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths within the folder),
             ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
-            ``label_columns`` and ``skip_incomplete`` (True: leave out rows that cannot be used, see :func:`_complete`).
+            ``label_columns`` and ``skip_incomplete`` (True: leave out rows that cannot be used).
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
@@ -120,37 +121,47 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
 
 def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
     """Return the tables of :func:`read_image_table`, and a sentence about the rows left out (empty if none)."""
-    folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
+    folder, file, labels = (
+        required_path(settings["path"], SOURCE, FOLDER),
+        settings["table"],
+        list(settings.get("label_columns", ())),
+    )
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    labels = list(settings.get("label_columns", ()))
-    (raw, table), skipped = _read_table(settings), ""
-    if settings.get("skip_incomplete"):
-        table, skipped = _complete(table, settings)
-        raw = raw.loc[table.index]
-    filled = table[image] != ""
-    absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
-    twice = filled & table.duplicated([image, text])
+    raw, table = _read_table(settings)
+    count = len(table)
     mistakes: list[list[str]] = []  # by kind
-    restricted = settings.get("restricted", False)
+    skipped: list[str] = []
+
+    def check(column: str, wrong: pd.Series, kind: str, expected: str) -> None:
+        """Skip the wrong rows, so that later checks do not see them, or report them."""
+        nonlocal table
+        if not settings.get("skip_incomplete"):
+            mistakes.append(wrong_values(table, column, wrong, expected, restricted=settings.get("restricted", False)))
+        elif wrong.any():
+            table = table[~wrong]
+            skipped.append(f"{wrong.sum():,} {kind}")
+
+    check(image, table[image] == "", "without an image", "an image's file name; fill it in, or remove the row")
+    is_text, expected = (has_words, "a text with a word") if settings["split_sentences"] else (bool, "a non-empty text")
+    check(text, ~table[text].map(is_text).astype(bool), "without a text", f"{expected}; fill it in, or remove the row")
+    if patient is not None:
+        check(patient, table[patient] == "", "without a patient", "a patient or group; fill it in, or remove the row")
+    exists = table[image].map(lambda name: not name or (folder / name).is_file()).astype(bool)
+    check(image, ~exists, "whose image does not exist", f"an image in {folder}; copy it there, or correct reports.path")
+    repeats = (table[image] != "") & table.duplicated([image, text])
+    once = "each image–text pair once, but an earlier row has the same pair; remove one"
+    check(image, repeats, "that repeat the image and text of an earlier row", once)
+    sentence = f"{file}: {count - len(table):,} of {count:,} rows are skipped: {', '.join(skipped)}." if skipped else ""
+    if table.empty:
+        raise UserError(f"{sentence} Correct the table, reports.path or the column names.")
     for column in (image, text):
-        other = raw[column].map(lambda value: value is not None and not isinstance(value, str))
+        other = raw.loc[table.index, column].map(lambda value: value is not None and not isinstance(value, str))
         mistakes.append([f"{place}: {column} is not text. Save the column as text." for place in table.index[other]])
-    for column, expected in {image: "an image's file name", text: "a non-empty text", patient: "a patient or group"}.items():
-        if column is not None:
-            mistakes.append(wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row"))
-    elsewhere = f"an image in {folder}; copy it there, or correct reports.path"
-    mistakes.append(wrong_values(table, image, absent, elsewhere, restricted=restricted))
-    repeated = "each image–text pair once, but an earlier row has the same pair; remove one"
-    mistakes.append(wrong_values(table, image, twice, repeated, restricted=restricted))
     if patient is not None:
         mistakes.append(_conflicts(table, image, patient))
-    mistakes += _wrong_labels(table, settings)
-    if settings["split_sentences"]:
-        wordless = table.index[(table[text] != "") & ~table[text].map(has_words)]
-        mistakes.append([f"{place}: {text} has no sentence with a word; expected at least one." for place in wordless])
-    refuse(*_located(file, mistakes), shown=2)
+    refuse(*_located(file, mistakes + _wrong_labels(table, settings)), shown=2)
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
-    return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), skipped
+    return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), sentence
 
 
 def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -162,31 +173,6 @@ def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
     return raw, table
-
-
-def _complete(table: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
-    """Return the usable rows, and a sentence with the number of other rows of each kind (empty if there are none).
-
-    Raises:
-        UserError: if no row can be used.
-    """
-    folder, split = required_path(settings["path"], SOURCE, FOLDER), settings["split_sentences"]
-    image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    kept, skipped = table, []
-    for kind, wrong in {
-        "without an image": lambda rows: rows[image] == "",
-        "without a text": lambda rows: rows[text].map(lambda found: not found or (split and not has_words(found))),
-        "without a patient": lambda rows: rows[patient or image] == "",
-        "whose image does not exist": lambda rows: rows[image].map(lambda name: not (folder / name).is_file()),
-        "that repeat the image and text of an earlier row": lambda rows: rows.duplicated([image, text]),
-    }.items():
-        rows = wrong(kept).astype(bool)
-        kept = kept[~rows]
-        skipped += [f"{rows.sum():,} {kind}"] if rows.any() else []
-    found = f"{settings['table']}: {len(table) - len(kept):,} of {len(table):,} rows are skipped: {', '.join(skipped)}."
-    if kept.empty:
-        raise UserError(f"{found} Correct the table, reports.path or the column names.")
-    return kept, found if skipped else ""
 
 
 def _columns(settings: Mapping[str, Any]) -> list[str]:

@@ -85,8 +85,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     studies = needed["report"].nunique()
     lacking = studies - images["report"].nunique()
     if lacking > max(FEW, WITHOUT_TEXT * studies):
-        found = f"{lacking:,} of {studies:,} studies have no sentence"
-        raise UserError(f"mimic_cxr: {found}, so reports are missing. {ORIGIN_OF_REPORTS}")
+        problem = f"{lacking:,} of {studies:,} studies have no sentence"
+        raise UserError(f"mimic_cxr: {problem}, so reports are missing. {ORIGIN_OF_REPORTS}")
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
     boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"])
     return PairImages(
@@ -103,9 +103,9 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report which files are missing from the folders ``path`` and ``ms_cxr``."""
     test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
-    found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
+    missing = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
     boxes = settings["ms_cxr"]
-    return found if boxes is None else found + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
+    return missing if boxes is None else missing + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
@@ -146,7 +146,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
             raise UserError(f"{file} lacks {lacking:,} images of {other}, or has different study or patient ids. {ORIGIN}")
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
     position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
-    found = pd.DataFrame(
+    radiographs = pd.DataFrame(
         {
             "dicom": joined["dicom_id"],
             "report": report,
@@ -158,7 +158,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
             "split": joined["split"].map(SPLITS),
         }
     )
-    return found.sort_values(["patient", "report", "dicom"], ignore_index=True)
+    return radiographs.sort_values(["patient", "report", "dicom"], ignore_index=True)
 
 
 def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
@@ -185,10 +185,10 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
     """Return the labels of each image's study; NaN for studies without labels."""
     labels = read_labels(settings["path"]).reindex(images["report"])
     if settings["labels"] == "radiologists":
-        own = read_labels(settings["path"], TEST_LABELS)
+        by_radiologists = read_labels(settings["path"], TEST_LABELS)
         test = (images["split"] == "test").to_numpy()
-        labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
-        log.info("%s test studies have radiologist labels", f"{own.index.isin(images['report'][test]).sum():,}")
+        labels.loc[test] = by_radiologists.reindex(images["report"][test]).to_numpy()
+        log.info("%s test studies have radiologist labels", f"{by_radiologists.index.isin(images['report'][test]).sum():,}")
     return labels
 
 

@@ -58,12 +58,12 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         mistakes += wrong_values(table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG")
     mistakes += wrong_values(written, "box", ~unknown & invalid, "x, y, w and h of a box in the image")
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
-    found = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
+    boxes = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
     for column, original in (("sentence", "label_text"), ("finding", "category_name")):
-        found[column] = table[original].str.split().str.join(" ")
-    found = found.assign(x0=x, y0=y, x1=x + width, y1=y + height)
-    log.info("MS-CXR: %s boxes in %s images", f"{len(found):,}", f"{found['dicom'].nunique():,}")
-    return found.reset_index(drop=True)
+        boxes[column] = table[original].str.split().str.join(" ")
+    boxes = boxes.assign(x0=x, y0=y, x1=x + width, y1=y + height)
+    log.info("MS-CXR: %s boxes in %s images", f"{len(boxes):,}", f"{boxes['dicom'].nunique():,}")
+    return boxes.reset_index(drop=True)
 
 
 def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
@@ -78,10 +78,10 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
         >>> hold_out(images, pd.DataFrame({"patient": ["p1"]}))["split"].tolist()
         ['test', 'test', 'validation']
     """
-    own = radiographs["patient"].isin(boxes["patient"])
-    moved = own & (radiographs["split"] != "test")
+    with_box = radiographs["patient"].isin(boxes["patient"])
+    moved = with_box & (radiographs["split"] != "test")
     log.info("moved %s images of MS-CXR patients to the test split", f"{moved.sum():,}")
-    return radiographs.assign(split=radiographs["split"].mask(own, "test"))
+    return radiographs.assign(split=radiographs["split"].mask(with_box, "test"))
 
 
 def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: str) -> pd.DataFrame:
@@ -98,15 +98,15 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: s
         ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
         grounding function computes the visible share of each box, which requires the whole box.
     """
-    found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
-    if len(found) < len(boxes):
-        unused = f"{len(boxes) - len(found):,} of {len(boxes):,}"
+    present = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
+    if len(present) < len(boxes):
+        unused = f"{len(boxes) - len(present):,} of {len(boxes):,}"
         log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
-    rows = found[[*CORNERS, "width", "height"]].astype(np.float64).itertuples(index=False)
+    rows = present[[*CORNERS, "width", "height"]].astype(np.float64).itertuples(index=False)
     squares = [to_square((x0, y0, x1, y1), (width, height), resolution, fit) for x0, y0, x1, y1, width, height in rows]
-    found[CORNERS] = np.array(squares, np.float64).reshape(-1, 4)
-    found["image"], found["class"] = pd.Index(dicoms).get_indexer(found["dicom"]), -1
-    return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
+    present[CORNERS] = np.array(squares, np.float64).reshape(-1, 4)
+    present["image"], present["class"] = pd.Index(dicoms).get_indexer(present["dicom"]), -1
+    return present[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
 def to_square(box: Sequence[float], size: Sequence[int], resolution: int, fit: str) -> list[float]:

@@ -35,10 +35,7 @@ from trueneg.io.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
-LAYOUTS = {
-    "images.csv": ("report", "image", "projection"),
-    "indiana_projections.csv": ("uid", "filename", "projection"),
-}
+LAYOUTS = {"images.csv": ("report", "image", "projection"), "indiana_projections.csv": ("uid", "filename", "projection")}
 PAGE = "https://openi.nlm.nih.gov/faq"
 TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
 IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")
@@ -64,8 +61,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
     images = images[usable(images["report"].to_numpy(str), sentences, settings["images"])]
     reports = images["report"].to_numpy(str)
-    own = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
-    assigned = own.merge(tables["assigned"], on=["report", "index"], how="left", validate="one_to_one")
+    keys = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
+    assigned = keys.merge(tables["assigned"], on=["report", "index"], how="left", validate="one_to_one")
     assigned["class"], names = pd.factorize(assigned["class"], sort=True)  # a sentence without a class gets −1
     shown = headings_shown(reports, codes, names.tolist())
     counts = np.bincount(assigned["class"][assigned["class"] >= 0], minlength=len(names))
@@ -115,23 +112,23 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     if report == "uid":
         table["report"] = "CXR" + table["report"]
     root, archived = IMAGES.required(folder), read_archive(find_archive(archive))
-    known = {name: {node.get("id") for node in xml.iter("parentImage")} for name, xml in archived if xml is not None}
-    unknown = ~table["report"].isin(known)
+    ids_of = {name: {node.get("id") for node in xml.iter("parentImage")} for name, xml in archived if xml is not None}
+    unknown = ~table["report"].isin(ids_of)
     named = zip(table["report"], table["image"], strict=True)
-    foreign = [not _is_of(image, known.get(report, set()), report) for report, image in named]
-    mistakes = wrong_values(table, "report", unknown, f"one of the {len(known):,} reports in the archive")
+    foreign = [not _is_of(image, ids_of.get(report, set()), report) for report, image in named]
+    mistakes = wrong_values(table, "report", unknown, f"one of the {len(ids_of):,} reports in the archive")
     mistakes += wrong_values(table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report")
     refuse([f"{file}: {mistake}" for mistake in mistakes])
-    found = table[table["projection"] == "Frontal"].assign(number=lambda frontal: frontal["report"].str[3:].astype(int))
-    found = found.sort_values(["number", "image"], ignore_index=True)
-    log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
-    return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
+    frontal = table[table["projection"] == "Frontal"].assign(number=lambda frontal: frontal["report"].str[3:].astype(int))
+    frontal = frontal.sort_values(["number", "image"], ignore_index=True)
+    log.info("%s frontal images of %s reports", f"{len(frontal):,}", f"{frontal['report'].nunique():,}")
+    return pd.DataFrame({"report": frontal["report"], "path": [root / image for image in frontal["image"]]})
 
 
-def _is_of(image: str, known: set[str | None], report: str) -> bool:
+def _is_of(image: str, ids: set[str | None], report: str) -> bool:
     """Return whether an image's file name matches one of the known image ids of a report."""
     stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", image, flags=re.IGNORECASE)
-    return not known.isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
+    return not ids.isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
 
 
 def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
@@ -184,6 +181,6 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     """
     headings, shown = coded_headings(codes), np.zeros((len(reports), len(classes)), bool)
     for image, report in enumerate(reports.tolist()):
-        own = headings.get(report, frozenset())
-        shown[image] = [own == {NORMAL} if name == NORMAL else name in own for name in classes]
+        coded = headings.get(report, frozenset())
+        shown[image] = [coded == {NORMAL} if name == NORMAL else name in coded for name in classes]
     return shown

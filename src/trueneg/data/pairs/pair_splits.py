@@ -62,9 +62,9 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     patients = np.unique(source.patients)
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
-        found = f"source {source.name} has {counted(len(patients), 'patient')}"
+        problem = f"source {source.name} has {counted(len(patients), 'patient')}"
         needed = f"expected more than the {sum(sizes)} needed for validation and test"
-        raise UserError(f"{found}; {needed}; add patients, or lower dataset.validation and dataset.test.")
+        raise UserError(f"{problem}; {needed}; add patients, or lower dataset.validation and dataset.test.")
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
     parts = zip(("test", "validation", "train"), np.split(shuffled, np.cumsum(sizes)), strict=True)
     images = {name: np.flatnonzero(np.isin(source.patients, part)) for name, part in parts}
@@ -95,8 +95,8 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     unknown = set(source.reports.tolist()) - set(split_of.index)
     if unknown:
         example = "" if source.restricted else f", such as {min(unknown)},"
-        found = f"{len(unknown):,} reports{example} are missing from the table of splits"
-        raise UserError(f"source {source.name}: {found}; make both from the same files.")
+        problem = f"{len(unknown):,} reports{example} are missing from the table of splits"
+        raise UserError(f"source {source.name}: {problem}; make both from the same files.")
     of_image = split_of.loc[source.reports.tolist()].to_numpy()
     parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
     for name, images in parts.items():
@@ -121,8 +121,8 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
             shared = np.intersect1d(owners[getattr(subset, first)], owners[getattr(subset, second)])
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
-                found = f"{len(shared)} {what}{example} in both {first} and {second}"
-                raise UserError(f"the subset of seed {subset.seed} has {found}; expected none; draw it again.")
+                problem = f"{len(shared)} {what}{example} in both {first} and {second}"
+                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; draw it again.")
 
 
 # One parquet file contains the subsets of all seeds.

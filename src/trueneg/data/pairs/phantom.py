@@ -49,11 +49,11 @@ def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | P
         UserError: if a table is missing or damaged.
     """
     eta = privacy.read_table(pairs)[0].groupby("class")["eta"]
-    found = eta.agg(sentences="count", eta="median")
-    known = privacy.read_table(classes)[0].set_index("class").loc[found.index]
-    parts = known[["severity", "finding", "side", "zone"]].fillna("").astype(str)
-    found.insert(0, "name", parts.agg(" ".join, axis=1).str.split().str.join(" "))
-    found.insert(1, "kind", known["kind"])
-    found["eta low"], found["eta high"] = eta.quantile(0.05), eta.quantile(0.95)
-    found["image probability"] = known["image_probability"]
-    privacy.write_table(found.reset_index(), table, restricted=False)
+    summary = eta.agg(sentences="count", eta="median")
+    truth = privacy.read_table(classes)[0].set_index("class").loc[summary.index]
+    parts = truth[["severity", "finding", "side", "zone"]].fillna("").astype(str)
+    summary.insert(0, "name", parts.agg(" ".join, axis=1).str.split().str.join(" "))
+    summary.insert(1, "kind", truth["kind"])
+    summary["eta low"], summary["eta high"] = eta.quantile(0.05), eta.quantile(0.95)
+    summary["image probability"] = truth["image_probability"]
+    privacy.write_table(summary.reset_index(), table, restricted=False)

@@ -65,11 +65,11 @@ def write_captions(
     if settings.get("split_sentences", False):
         # An empty line ends a paragraph and therefore a sentence.
         reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
-        found = split_texts(reports, cache, processes, restricted)
+        listed = split_texts(reports, cache, processes, restricted)
     else:
         index = texts.groupby("report").cumcount()
-        found = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))
-    write_sentences(found, sentences, unique, restricted)
+        listed = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))
+    write_sentences(listed, sentences, unique, restricted)
 
 
 def prepare_pairs(
@@ -93,22 +93,22 @@ def prepare_pairs(
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
     tables = {name: privacy.read_table(path)[0] for name, path in text.items() if name != "language_models"}
     restricted = privacy.read_table(text["sentences"])[1]
-    found = source_module(settings["source"]).read_images(settings, tables, threads)
-    if restricted != found.restricted:
-        said = f"restricted is {restricted} for these texts, but {found.restricted} for the images"
+    data = source_module(settings["source"]).read_images(settings, tables, threads)
+    if restricted != data.restricted:
+        said = f"restricted is {restricted} for these texts, but {data.restricted} for the images"
         raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
-    own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
-    count, images = len(found.reports), _decoded(found, settings["resolution"], cache, threads)
+    sentences = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))]
+    count, images = len(data.reports), _decoded(data, settings["resolution"], cache, threads)
     try:
         source = PairSource(
             settings["source"],
-            sentences=join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta")),
+            sentences=join_sentences(sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")),
             images=images,
-            reports=found.reports,
-            patients=found.patients,
-            labels=found.labels.to_numpy(np.float32).reshape(count, -1),
-            label_names=tuple(found.labels.columns),
-            shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,
+            reports=data.reports,
+            patients=data.patients,
+            labels=data.labels.to_numpy(np.float32).reshape(count, -1),
+            label_names=tuple(data.labels.columns),
+            shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
             restricted=restricted,
             language_model=_first_model(text["language_models"]) if "language_models" in text else None,
         )
@@ -116,7 +116,7 @@ def prepare_pairs(
         raise UserError(f"{text['sentences']} does not match the images or the tables next to it: {error}") from error
     write_pairs(source, pairs)
     for name in TABLES:
-        privacy.write_table(found.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
+        privacy.write_table(data.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
     log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
 
 
@@ -128,14 +128,14 @@ def _first_model(manifest: str | Path) -> dict[str, Any]:
     return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 
-def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:
-    if isinstance(found.images, np.ndarray):
-        return found.images
-    folder = cache_folder(cache, "images", restricted=found.restricted)
+def _decoded(data: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:
+    if isinstance(data.images, np.ndarray):
+        return data.images
+    folder = cache_folder(cache, "images", restricted=data.restricted)
     if folder != Path(cache):
         # A shared cache has one folder for each combination of image files and preprocessing.
-        inputs = "\n".join([TREATMENTS[found.fit], pillow_version, found.mode, str(resolution), *found.images.stamps()])
+        inputs = "\n".join([TREATMENTS[data.fit], pillow_version, data.mode, str(resolution), *data.images.stamps()])
         folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     lock = folder / "lock"
-    with writable(lock), privacy.owner_only(found.restricted), FileLock(lock, fallback_to_soft=False):
-        return cache_images(found.images, folder, mode=found.mode, resolution=resolution, fit=found.fit, threads=threads)
+    with writable(lock), privacy.owner_only(data.restricted), FileLock(lock, fallback_to_soft=False):
+        return cache_images(data.images, folder, mode=data.mode, resolution=resolution, fit=data.fit, threads=threads)

@@ -88,28 +88,31 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
         >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
         {'a': [], 'b': [3]}
     """
-    found: dict[str, list[int]] = {report: [] for report in reports}
+    classes_of: dict[str, list[int]] = {report: [] for report in reports}
     findings = assigned[assigned["class"] < len(CLASSES)]
     for report, number in zip(findings["report"], findings["class"], strict=True):
-        found[report].append(number)
-    return found
+        classes_of[report].append(number)
+    return classes_of
 
 
 def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that finding, else 0."""
     present = [{CLASSES[number].finding for number in numbers} for numbers in findings.values()]
-    return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
+    return np.array([[name in names for name in CHEX5] for names in present], np.float32).reshape(-1, len(CHEX5))
 
 
 def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
-    effects = [EFFECTS[one.finding](chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
+    effects = []
+    for finding in present:
+        generator = _generator(seed, f"finding {finding.number}", report)
+        effects.append(EFFECTS[finding.finding](chest, finding, generator, contrast))
     grey = _exposed(chest, effects)
     boxes = []
-    for place, (one, effect) in enumerate(zip(present, effects, strict=True)):
+    for place, (finding, effect) in enumerate(zip(present, effects, strict=True)):
         change = np.abs(grey - _exposed(chest, effects[:place] + effects[place + 1 :]))
-        boxes += [(report, one.number, one.name, one.finding, *box) for box in _boxes(chest, one, effect, change)]
+        boxes += [(report, finding.number, finding.name, finding.finding, *box) for box in _boxes(chest, finding, effect, change)]
     noise = _generator(seed, "noise", report).standard_normal(grey.shape, dtype=np.float32)
     return np.clip(np.rint(grey + chest.patient.grain * noise), 0, 255).astype(np.uint8), boxes
 
@@ -125,11 +128,11 @@ def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
     return film(chest.patient, attenuation + texture - air)
 
 
-def _boxes(chest: Chest, one: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
+def _boxes(chest: Chest, finding: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
     """Return one box per side affected by the finding; each encloses every pixel on its side that changed visibly."""
     boxes = []
-    for side in one.sides:
-        here = change * (chest.lungs[side].lateral > 0) if one.side == "bilateral" else change
+    for side in finding.sides:
+        here = change * (chest.lungs[side].lateral > 0) if finding.side == "bilateral" else change
         shown = here > max(CHANGED * here.max(), FAINTEST)
         if effect.region is not None:
             shown = shown | effect.region

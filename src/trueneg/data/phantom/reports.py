@@ -89,12 +89,12 @@ def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray
 def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw two standardised scores per class that have exactly the given correlation with the log probability."""
     generator = np.random.default_rng(seed_for(seed, "phantom styles"))
-    known = [np.ones(len(probability))]
+    scores = [np.ones(len(probability))]
     for values in (np.log(probability), *generator.normal(size=(2, len(probability)))):
-        for other in known:
+        for other in scores:
             values = values - other * (values @ other) / (other @ other)
-        known.append(values / values.std())
-    _, common, *others = known
+        scores.append(values / values.std())
+    _, common, *others = scores
     return tuple(correlation * common + np.sqrt(1 - correlation**2) * other for other in others)
 
 
@@ -108,8 +108,8 @@ def _draw(count: int, probability: np.ndarray, denied: np.ndarray, filled: np.nd
     says[:, len(probability) :] = generator.random((count, len(denied) + len(filled))) < np.concatenate([denied, filled])
     for report in np.flatnonzero(numbers):
         for finding in _systematic(shares * numbers[report], generator):
-            own = members[finding]
-            says[report, generator.choice(own, p=probability[own] / shares[finding])] = True
+            candidates = members[finding]
+            says[report, generator.choice(candidates, p=probability[candidates] / shares[finding])] = True
             says[report, len(probability) + finding] = False  # findings that are present are not denied
     says[~says.any(1), FIRST_FILLER] = True
     reports, classes = np.nonzero(says)

@@ -11,15 +11,15 @@ def soft_step(inward: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * inward)
 
 
-def length(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def length(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here, and is five times slower."""
-    return np.sqrt(one * one + other * other)
+    return np.sqrt(first * first + second * second)
 
 
-def joined(one: np.ndarray, other: np.ndarray, width: float) -> np.ndarray:
+def joined(first: np.ndarray, second: np.ndarray, width: float) -> np.ndarray:
     """Return a smooth maximum of two inward distances: the notch where the outlines meet is filled over a distance of `width`."""
-    gap = np.maximum(width - np.abs(one - other), 0)
-    return np.maximum(one, other) + gap * gap * (0.25 / width)
+    gap = np.maximum(width - np.abs(first - second), 0)
+    return np.maximum(first, second) + gap * gap * (0.25 / width)
 
 
 def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:

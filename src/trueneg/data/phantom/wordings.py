@@ -32,7 +32,7 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         seed: determines which of the grammar's sentences each class has.
     """
     generator = np.random.default_rng(seed_for(seed, "phantom wordings"))
-    found = []
+    wordings = []
     for row, spread, size in zip(classes.itertuples(), entropy, length, strict=True):
         share = (1 + np.tanh(spread)) / 2  # 0 … 1
         texts = generator.permutation(np.array(_grammar(row), dtype=object))
@@ -41,8 +41,8 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         nearest = generator.permutation(np.argsort(np.abs(words - (WORDS + SPREAD * size)), kind="stable")[:count])
         probability = np.arange(1, count + 1) ** -(1.5 - share)
         probability /= probability.sum()
-        found.append((texts[nearest], probability))
-    return found
+        wordings.append((texts[nearest], probability))
+    return wordings
 
 
 def _grammar(row: Any) -> list[str]:

@@ -31,8 +31,8 @@ def find_archive(path: str | Path | None = None) -> Path:
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
         if package is None or package.origin is None:
-            found = "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed"
-            raise UserError(f"{found}. Install it (pip install torchxrayvision), or set reports.path to the archive.")
+            problem = "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed"
+            raise UserError(f"{problem}. Install it (pip install torchxrayvision), or set reports.path to the archive.")
         path = Path(package.origin).parent
     path = Path(path)
     for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
@@ -61,17 +61,17 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
     Raises:
         UserError: if the archive is damaged.
     """
-    found = {}
+    contents = {}
     remedy = "Reinstall torchxrayvision, or get the whole archive."
     with reading(path, "the archive of reports", remedy), tarfile.open(path, "r:gz") as archive:
         for member in archive:
             if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
-                found["CXR" + Path(member.name).stem] = file.read()
-    if not found:
+                contents["CXR" + Path(member.name).stem] = file.read()
+    if not contents:
         raise UserError(f"{path} contains no XML files; expected the reports of Open-I.")
-    for name in sorted(found, key=lambda name: (len(name), name)):
+    for name in sorted(contents, key=lambda name: (len(name), name)):
         try:
-            yield name, ElementTree.fromstring(found[name])
+            yield name, ElementTree.fromstring(contents[name])
         except ElementTree.ParseError:
             yield name, None
 

@@ -58,7 +58,7 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
 def coded_headings(codes: pd.DataFrame) -> pd.Series:
     """Return the set of code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
     headings = codes["code"].str.split("/").str[0].str.strip().groupby(codes["report"]).agg(frozenset)
-    return headings[[NOT_INDEXED not in own for own in headings]]
+    return headings[[NOT_INDEXED not in coded for coded in headings]]
 
 
 def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -73,15 +73,15 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
         ``probability`` of every heading.
     """
     headings = coded_headings(codes)
-    found = []
+    assigned = []
     for report, index, sentence in zip(sentences["report"], sentences["index"], sentences["sentence"], strict=True):
-        own = headings.get(report, frozenset())
-        name = NORMAL if own == {NORMAL} else class_of(sentence, own)
+        coded = headings.get(report, frozenset())
+        name = NORMAL if coded == {NORMAL} else class_of(sentence, coded)
         if name is not None:
-            found.append((report, index, name))
+            assigned.append((report, index, name))
     share = headings.explode().value_counts() / len(headings)
     classes = share.rename_axis("class").reset_index(name="probability")
-    return pd.DataFrame(found, columns=["report", "index", "class"]), classes
+    return pd.DataFrame(assigned, columns=["report", "index", "class"]), classes
 
 
 def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigned: str | Path, classes: str | Path) -> None:
@@ -94,7 +94,7 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
         classes: parquet file to write: ``class``, ``probability``.
     """
     table, restricted = privacy.read_table(sentences)
-    found, probabilities = assign_classes(table, image_codes(archive))
-    log.info("%s of %s sentences have a class (%d distinct)", f"{len(found):,}", f"{len(table):,}", found["class"].nunique())
-    privacy.write_table(found, assigned, restricted)
+    rows, probabilities = assign_classes(table, image_codes(archive))
+    log.info("%s of %s sentences have a class (%d distinct)", f"{len(rows):,}", f"{len(table):,}", rows["class"].nunique())
+    privacy.write_table(rows, assigned, restricted)
     privacy.write_table(probabilities, classes, restricted)

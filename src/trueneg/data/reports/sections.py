@@ -49,12 +49,12 @@ def parse_sections(text: str) -> Mapping[str, str]:
     headers = [(match, name) for match in HEADER.finditer(text) if (name := _section_of(match))]
     if not headers:
         return {FINDINGS: text.strip()} if text.strip() else {}
-    found: dict[str, list[str]] = {name: [] for name in (FINDINGS, IMPRESSION, VIEWS, OTHER)}
+    texts: dict[str, list[str]] = {name: [] for name in (FINDINGS, IMPRESSION, VIEWS, OTHER)}
     ends = [match.start() for match, _ in headers[1:]] + [len(text)]
     for (match, name), end in zip(headers, ends, strict=True):
         if content := text[match.end() : end].strip():
-            found[name].append(content)
-    contents = {FINDINGS: found[FINDINGS] or found[VIEWS], IMPRESSION: found[IMPRESSION]}
+            texts[name].append(content)
+    contents = {FINDINGS: texts[FINDINGS] or texts[VIEWS], IMPRESSION: texts[IMPRESSION]}
     if any(contents.values()):
         return {name: "\n\n".join(parts) for name, parts in contents.items() if parts}
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text[headers[-1][0].end() :]) if part.strip()]

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pyarrow.parquet as pq
-
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import parse_sections
+from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
-from trueneg.io.reading import reading
 
 
 def read_reports(settings: Mapping[str, Any]) -> Reports:
@@ -24,17 +21,10 @@ def read_reports(settings: Mapping[str, Any]) -> Reports:
     patient = settings.get("patient_column") or name
     if name == text:
         raise UserError(f"reports.id_column and reports.text_column are both {name}; expected different columns.")
-    columns = list(dict.fromkeys((name, text, patient)))
-    expected = f"a CSV or parquet file with the columns {', '.join(columns)}"
-    remedy = "Make sure that the file is complete, and that id_column, text_column and patient_column name its columns."
-    with reading(path, expected, remedy):
-        if path.suffix == ".parquet":
-            table = pq.read_table(path, columns=columns).to_pandas(ignore_metadata=True)
-        else:  # not usecols: with it, pandas silently truncates rows with too many fields
-            table = pd.read_csv(path, dtype=object, keep_default_na=False)[columns]
-    texts = table[text].astype(object).where(table[text].notna(), "")
-    for report, owner, found in zip(table[name].astype(str), table[patient].astype(str), texts, strict=True):
-        yield report, owner, parse_sections(found) if isinstance(found, str) else f"{type(found).__name__} instead of text"
+    table = read_columns(path, dict.fromkeys((name, text, patient)))
+    texts = table[text].where(table[text].notna(), "")
+    for report, owner, content in zip(table[name].astype(str), table[patient].astype(str), texts, strict=True):
+        yield report, owner, parse_sections(content) if isinstance(content, str) else f"{type(content).__name__} instead of text"
 
 
 def check_table(settings: Mapping[str, Any]) -> None:

@@ -50,8 +50,8 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     splits = [_classes(place) for place in _split_folders(folder)]
     differing = sorted_names(splits[0].keys() ^ splits[-1].keys())
     if differing:
-        found = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} (differing classes: {len(differing):,})"
-        raise UserError(f"{folder}: {found}; expected the same classes in train and test. Rename, add or remove class folders.")
+        problem = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} (differing classes: {len(differing):,})"
+        raise UserError(f"{folder}: {problem}; expected the same classes in train and test. Rename, add or remove class folders.")
     names = sorted_names(splits[0])
     listed = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
     images = ImageFiles(tuple(file for _, file in listed))
@@ -89,7 +89,7 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
         raise UserError(f"{folder}: found {contents(folder)}; expected {expected}. Set dataset.path to the folder that has them.")
     loose = [file for file in _visible(folder) if _has_suffix(file, IMAGES + OTHER_IMAGES) and not os.path.isdir(file)]
     mistakes = [f"{file} is not in a class folder; move the image to one or remove it." for file in loose]
-    found: dict[str, list[Path]] = {}
+    files_of: dict[str, list[Path]] = {}
     ignored = []
     for place in places:
         name, files = class_name(place.name), _files(place)
@@ -103,11 +103,11 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
         elif not images:
             mistakes.append(f"{place}: found {contents(place)}; expected PNG or JPEG images; add some or remove the folder.")
         else:
-            found.setdefault(name, []).extend(images)
+            files_of.setdefault(name, []).extend(images)
     refuse(mistakes)
     if ignored:
         logger.warning("%s: ignored %s files that are not images, such as %s.", folder, f"{len(ignored):,}", ignored[0])
-    return found
+    return files_of
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -126,15 +126,15 @@ def _subfolders(folder: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     """Return the files in a folder and in its subfolders, in torchvision's order."""
-    found: list[tuple[str, str]] = []
+    files: list[tuple[str, str]] = []
     seen: set[str] = set()
     for place, folders, names in os.walk(folder, onerror=_refuse_unreadable, followlinks=True):
         if (real := os.path.realpath(place)) in seen:
             raise UserError(f"{place} links to {real}, which is also in {folder}; expected each folder once; remove the link.")
         seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [(place, name) for name in names if not name.startswith(".")]
-    return [Path(place, name) for place, name in sorted(found)]
+        files += [(place, name) for name in names if not name.startswith(".")]
+    return [Path(place, name) for place, name in sorted(files)]
 
 
 def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:

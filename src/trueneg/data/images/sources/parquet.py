@@ -104,16 +104,16 @@ def read_folder(
         raise UserError(f"{folder}: label is a number in some files and a name in others; expected the same in all files.")
     class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
     labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
-    found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
-    for split, expected in (rows or {"train": max(found["train"], 1)}).items():
-        if found[split] != expected:
-            lacking = f"{next(iter(splits[split]))} has {found[split]:,} of {expected:,} images in the {split} split of {name}"
+    counts = {split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()}
+    for split, expected in (rows or {"train": max(counts["train"], 1)}).items():
+        if counts[split] != expected:
+            lacking = f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the {split} split of {name}"
             raise UserError(f"{lacking}. Add the missing images, or set dataset.source to parquet to use a dataset of your own.")
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
-    places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
+    places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
     images = read_pixels(ParquetImages(columns, places), "RGB" if rows else None, resolution)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= found["train"], class_names)
+    return ImageSource(name, images, labels, np.arange(len(labels)) >= counts["train"], class_names)
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
@@ -124,11 +124,11 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
             column = column.cast(column.type.value_type)
         if pa.types.is_integer(column.type):
             return column.to_numpy()
-        given = column.to_pylist()
-    names = list(map(class_name, given))
+        values = column.to_pylist()
+    names = list(map(class_name, values))
     if None in names:
         row = names.index(None)
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {given[row]!r}; expected the name of a class.")
+        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected the name of a class.")
     return np.array(names, object)
 
 
@@ -137,11 +137,11 @@ def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.
     if values.dtype.kind != "O":
         return checked_labels(file, values, 0, len(class_names) - 1 if class_names else None)
     numbers = {name: number for number, name in enumerate(class_names)}
-    unknown = [row for row, name in enumerate(values) if name not in numbers]
-    if unknown:
-        found, expected = f"row {unknown[0]:,} (the first is 0) is {values[unknown[0]]!r}", ", ".join(class_names)
-        raise UserError(f"{file}: the label in {found}; expected one of the classes: {expected}.")
-    return np.array([numbers[name] for name in values], np.int64)
+    labels = np.array([numbers.get(name, -1) for name in values], np.int64)
+    if (labels < 0).any():
+        row, expected = int((labels < 0).argmax()), ", ".join(class_names)
+        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected one of: {expected}.")
+    return labels
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
@@ -182,6 +182,6 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
-        found = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
-        raise UserError(f"{folder}: {found}; expected 0, 1, 2, … without gaps. Correct the label column.")
+        problem = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
+        raise UserError(f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column.")
     return tuple(map(str, present))
