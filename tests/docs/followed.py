@@ -1,4 +1,4 @@
-"""A page followed as a reader would: its files written, its differences applied, its commands given, in order."""
+"""Follow a page as a reader would: write its files, apply its diffs and run its commands, in order."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from tests.projects import Project
 
 
 def write_files(page: str, project: Project, section: str = "") -> None:
-    """Write the files that a page, or one of its sections, shows, and apply its differences."""
+    """Write the files that a page, or one of its sections, shows, and apply its diffs."""
     for block in blocks(ROOT / page, section):
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
@@ -19,7 +19,7 @@ def write_files(page: str, project: Project, section: str = "") -> None:
 
 
 def follow(page: str, project: Project, section: str = "") -> None:
-    """Do all that a page, or one of its sections, tells, in its order."""
+    """Follow all steps of a page, or of one of its sections, in order."""
     for block in blocks(ROOT / page, section):
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
@@ -30,7 +30,7 @@ def follow(page: str, project: Project, section: str = "") -> None:
 
 
 def run_in(project: Project, command: list[str]) -> str:
-    """Run a command in a project with this Python and the project's own package; returns what it said."""
+    """Run a command in a project with this Python and the project's own package; return its output."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {
         **os.environ,
