@@ -11,21 +11,19 @@ from tests.projects import Project
 
 def write_files(page: str, project: Project, section: str = "") -> None:
     """Write the files that a page, or one of its sections, shows, and apply its diffs."""
-    for block in blocks(ROOT / page, section):
-        if block.language == "diff":
-            _run(["git", "apply", "-"], project.path, input=block.text)
-        elif block.title:
-            _write(project.path / block.title, block.text)
+    follow(page, project, section, commands=False)
 
 
-def follow(page: str, project: Project, section: str = "") -> None:
+def follow(page: str, project: Project, section: str = "", commands: bool = True) -> None:
     """Follow all steps of a page, or of one of its sections, in order."""
     for block in blocks(ROOT / page, section):
+        path = project.path / block.title
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
         elif block.title:
-            _write(project.path / block.title, block.text)
-        elif block.language == "bash":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif block.language == "bash" and commands:
             run_in(project, ["bash", "-euo", "pipefail", "-c", block.text])
 
 
@@ -47,8 +45,3 @@ def _run(command: list[str], folder: Path, **options) -> str:
     if done.returncode:
         raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
