@@ -1,7 +1,8 @@
 """The layers of pyproject.toml also hold for imports by string, which import-linter cannot see, and no imports form a circle.
 
 A module may name another one, as a spec names its implementation. The import counts for the module that calls an importing
-function; it is taken to import every module that the strings in question can name.
+function; it is taken to import every module that its strings can name and that has
+the attribute that it uses.
 """
 
 import ast
@@ -40,6 +41,25 @@ def strings_in(node: ast.AST) -> set[str]:
     return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
 
 
+def attributes_used(tree: ast.AST) -> dict[ast.AST, set[str]]:
+    """Map calls to the attributes that the module uses of the result, directly or through a variable."""
+    attributes, used = [each for each in ast.walk(tree) if isinstance(each, ast.Attribute)], defaultdict(set)
+    variables = [each for each in ast.walk(tree) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)]
+    for each in attributes:
+        used[each.value].add(each.attr)
+        for variable in variables:
+            if isinstance(each.value, ast.Name) and each.value.id == variable.targets[0].id:
+                used[variable.value].add(each.attr)
+    return used
+
+
+def pattern_of(part: ast.AST, module: str) -> str:
+    """Return a pattern of a part of a formatted string in a module."""
+    if isinstance(part, ast.Constant):
+        return re.escape(part.value)
+    return re.escape(module) if ast.unparse(part.value) == "__name__" else r"[\w.]+"
+
+
 class Sources:
     """The source of a package's modules, and what their names are bound to."""
 
@@ -54,18 +74,18 @@ class Sources:
     def names_in(self, node: ast.AST, module: str) -> set[str]:
         """Return patterns of the names of the package's modules in the strings of an expression."""
         texts = [each for each in ast.walk(node) if isinstance(each, ast.JoinedStr)]
-        found = {"".join(self.pattern(part, module) for part in text.values) for text in texts}
+        found = {"".join(pattern_of(part, module) for part in text.values) for text in texts}
         found |= set(map(re.escape, strings_in(node)))
         return {name for name in found if re.match(rf"{self.package}(\\\.\w|$)", name)}
 
-    def pattern(self, part: ast.AST, module: str) -> str:
-        """Return the pattern of a part of a formatted string; an element of a constant table is one of the table's strings."""
-        if isinstance(part, ast.Constant):
-            return re.escape(part.value)
-        if (text := ast.unparse(part.value)) == "__name__":
-            return re.escape(module)
-        tables = [value for name in re.findall(r"\b[A-Z][A-Z_]+\b", text) for _, value in self.bound[name]]
-        return "|".join(map(re.escape, set().union(*map(strings_in, tables)))).join("()") if tables else r"\w+"
+    def top_level_names(self, module: str) -> set[str]:
+        """Return the names that a module defines or imports; a package also has ``__path__``."""
+        body = self.trees[module].body
+        names = {each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        nodes = [node for each in body if not isinstance(each, ast.FunctionDef | ast.ClassDef) for node in ast.walk(each)]
+        names |= {each.asname or each.name for each in nodes if isinstance(each, ast.alias)}
+        names |= {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        return names | ({"__path__"} if any(each.startswith(f"{module}.") for each in self.trees) else set())
 
     def imports_by_string(self, graph: grimp.ImportGraph) -> dict[str, set[str]]:
         """Map each module that imports by string to the modules that it may import.
@@ -75,6 +95,7 @@ class Sources:
         """
         imported = defaultdict(set)
         for module, tree in self.trees.items():
+            used = attributes_used(tree)
             for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
                 if ast.unparse(call.func).rpartition(".")[2] not in IMPORTING:
                     continue
@@ -87,7 +108,9 @@ class Sources:
                     names |= {rf"{re.escape(package)}\.\w+" for package in graph.find_modules_directly_imported_by(module)}
                 outside = isinstance(call.args[0], ast.Constant) and not names
                 assert names or outside, f"{module}, line {call.lineno}: cannot tell what {ast.unparse(call)} imports"
-                imported[module] |= {each for each in graph.modules for name in names if re.fullmatch(name, each)} - {module}
+                named = {each for each in self.trees if any(re.fullmatch(name, each) for name in names)} - {module}
+                # Only a module with the attribute that the caller uses can be meant.
+                imported[module] |= {each for each in named if call not in used or used[call] & self.top_level_names(each)}
         return dict(imported)
 
 
@@ -141,7 +164,7 @@ PLANTED = {
     "the importer by its own name": 'from importlib import import_module\nimport_module("planted.high.thing")',
     "a variable": 'place = f"planted.high.{name}"\nimportlib.import_module(place)',
     "a table": 'TABLE = {"a": "planted.high.thing"}\nimportlib.import_module(TABLE[name])',
-    "a table of ends": 'TABLE = {"a": "thing"}\nimportlib.import_module(f"planted.high.{TABLE[name]}")',
+    "a module whose function is called": 'importlib.import_module(f"planted.high.{name}").load()',
     "an argument": 'def call(place):\n    importlib.import_module(place)\n\ncall("planted.high.thing")',
     "the attribute of a spec": "importlib.import_module(spec.implementation)",
     "a key of a spec": 'importlib.import_module(spec["implementation"])',
@@ -156,7 +179,7 @@ def planted(tmp_path, monkeypatch):
         for layer in ("", "high", "low"):
             (tmp_path / "planted" / layer).mkdir()
             (tmp_path / "planted" / layer / "__init__.py").write_text("")
-        (tmp_path / "planted/high/thing.py").write_text("import planted.low.caller\n")
+        (tmp_path / "planted/high/thing.py").write_text("import planted.low.caller\n\n\ndef load(): ...\n")
         (tmp_path / "planted/high/runner.py").write_text("import importlib\nimportlib.import_module(spec.implementation)\n")
         (tmp_path / "planted/low/spec.py").write_text('implementation = "planted.high.thing"\n')
         (tmp_path / "planted/low/caller.py").write_text(f"import importlib\n{caller}\n")
