@@ -38,7 +38,7 @@ def study(jobs: int) -> dict:
         "dataset": {"source": "digits", "rare_classes": [5, 6, 7, 8, 9], "fraction": 0.25, "test": 0.25},
         "encoder": {"name": "small_resnet", "width": 4},
         "augmentation": {"name": "digits"},
-        "training": {"epochs": 1, "batch_size": 64, "device": "cpu", "gpu": 0, "seeds_per_job": 1},
+        "training": {"epochs": 1, "batch_size": 64, "device": "cpu", "seeds_per_job": 1},
         "objectives": OBJECTIVES,
         "seeds": max(1, jobs // JOBS_A_SEED),
         "primary": {"task": "knn", "labels": "all", "treatment": "DCL-true", "baseline": "CL", "oracle": "Oracle"},
@@ -71,12 +71,12 @@ def measured(jobs: int, limit: int) -> str:
         )
     after, text = os.times(), done.stdout + done.stderr
     if done.returncode < 0:
-        return f"stopped after {limit} s of the processor"
+        return f"stopped after {limit} s of CPU time"
     if done.returncode:
         sys.exit(text)
     planned = re.search(r"^total +(\d+)$", text, flags=re.MULTILINE)
     processor = after.children_user + after.children_system - before.children_user - before.children_system
-    return f"{planned[1]} planned in {time.perf_counter() - began:.1f} s, {processor:.1f} s of the processor"
+    return f"{planned[1]} planned in {time.perf_counter() - began:.1f} s, {processor:.1f} s of CPU time"
 
 
 def profiled(jobs: int) -> None:
@@ -94,14 +94,18 @@ def profiled(jobs: int) -> None:
             pstats.Stats(profile).sort_stats(order).print_stats(60 if order == "cumulative" else 25)
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1000, 10000])
-    parser.add_argument("--limit", type=int, default=600, help="seconds of the processor that one dry run may take")
+    parser.add_argument("--limit", type=int, default=600, help="maximum CPU time of a dry run, in seconds")
     parser.add_argument("--profile", action="store_true")
-    given = parser.parse_args()
-    for jobs in given.jobs:
-        if given.profile:
+    arguments = parser.parse_args()
+    for jobs in arguments.jobs:
+        if arguments.profile:
             profiled(jobs)
         else:
-            print(f"{jobs} jobs asked for: {measured(jobs, given.limit)}", flush=True)
+            print(f"{jobs} jobs asked for: {measured(jobs, arguments.limit)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ Plain and compiled training take turns, one epoch each, in one process with one 
 import argparse
 import statistics
 import time
+from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -20,10 +21,12 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.training.simclr import SimCLR
 
+CONFIGURATION = Path(__file__).resolve().parents[1] / "config/config.yaml"
+
 
 def training(objective: str, compiled: bool) -> SimCLR:
     """Return the objective's run with the first seed, long enough for any number of epochs."""
-    study = read_configuration(["config/config.yaml"]).studies["digits"]
+    study = read_configuration([str(CONFIGURATION)]).studies["digits"]
     runs = [run for run in all_runs("digits", study) if run.objective == objective]
     settings = runs[0].to_json()["settings"]
     settings["training"] |= {"compile": compiled, "epochs": 10_000}
@@ -52,12 +55,13 @@ def convolution_share(run: SimCLR) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20, help="turns of each")
+    parser.add_argument("--objectives", nargs="+", default=["CL", "DCL", "HCL", "BCL", "Oracle"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}\n")
     print("| objective | plain, ms an update | compiled | compiled / plain | convolutions, share of plain |")
     print("|---|---|---|---|---|")
-    for objective in ("CL", "DCL", "HCL", "BCL", "Oracle"):
+    for objective in arguments.objectives:
         plain, compiled = training(objective, False), training(objective, True)
         turns = [(milliseconds(plain), milliseconds(compiled)) for _ in range(1 + arguments.epochs)][1:]
         first, second = (statistics.median(times) for times in zip(*turns, strict=True))

@@ -29,6 +29,7 @@ from trueneg.training.simclr import compiled_embedding, embed_views
 
 SHAPE = (3, 32, 32)
 SIDE = 4096  # side of the matrices
+VIEWS = (64, 128, 256)  # in a batch
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -85,12 +86,10 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     variants = {
-        ("contiguous", 256): forward_backward(256, torch.contiguous_format),
-        ("channels_last", 64): forward_backward(64, torch.channels_last),
-        ("channels_last", 128): forward_backward(128, torch.channels_last),
-        ("channels_last", 256): forward_backward(256, torch.channels_last),
-        ("whole step, channels_last", 256): whole_step(256, embed_views),
-        ("whole step, compiled", 256): whole_step(256, compiled_embedding()),
+        ("contiguous", VIEWS[-1]): forward_backward(VIEWS[-1], torch.contiguous_format),
+        **{("channels_last", batch): forward_backward(batch, torch.channels_last) for batch in VIEWS},
+        ("whole step, channels_last", VIEWS[-1]): whole_step(VIEWS[-1], embed_views),
+        ("whole step, compiled", VIEWS[-1]): whole_step(VIEWS[-1], compiled_embedding()),
     }
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         build_encoder("resnet18", in_channels=3)(torch.empty(1, *SHAPE))

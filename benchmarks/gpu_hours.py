@@ -12,11 +12,17 @@ from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.config.trained_study import TrainedStudy
 
-print(f"| file | study | runs | hours at {SUSTAINED / 1e12:.0f} TFLOP/s |")
-print("|---|---|--:|--:|")
-for path in sys.argv[1:]:
-    for name, study in read_configuration([path]).studies.items():
-        if isinstance(study, TrainedStudy) and study.training.device != "cpu":
-            runs = all_runs(name, study)
-            hours = sum(map(training_operations, runs)) / SUSTAINED / 3600
-            print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
+
+def main() -> None:
+    print(f"| file | study | runs | hours at {SUSTAINED / 1e12:.0f} TFLOP/s |")
+    print("|---|---|--:|--:|")
+    for path in sys.argv[1:]:
+        for name, study in read_configuration([path]).studies.items():
+            if isinstance(study, TrainedStudy) and study.training.device != "cpu":
+                runs = all_runs(name, study)
+                hours = sum(map(training_operations, runs)) / SUSTAINED / 3600
+                print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

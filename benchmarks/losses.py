@@ -36,7 +36,7 @@ from trueneg.losses import (
     build,
 )
 
-BATCHES, SMALL_BATCHES = (64, 512, 4096), (64, 128)
+BATCHES, SMALL_BATCHES, PEAK_BATCH = (64, 512, 4096), (64, 128), 16_384
 ESTIMATORS = {
     "CL": Uncorrected(),
     "DCL": Debiased(0.1),
@@ -162,7 +162,7 @@ def medians(calls, inputs, seconds):
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def table(title, make, seconds, batches=BATCHES):
+def table(title, make, batches, seconds):
     columns = {batch: medians(*make(batch), seconds) for batch in batches}
     names = list(columns[batches[-1]])
     lines = [f"## {title}", "", "| | " + " | ".join(f"B = {batch:,}" for batch in batches) + " |"]
@@ -190,15 +190,15 @@ def plain_table(seconds):
     return [*lines, ""]
 
 
-def peaks(threads, batch=16_384):
+def peaks(threads):
     lines = [
-        f"## Peak memory, two views, DCL, B = {batch:,}, D = 128, in chunks",
+        f"## Peak memory, two views, DCL, B = {PEAK_BATCH:,}, D = 128, in chunks",
         "",
         "| chunk_size | peak of the process, torch included | seconds |",
         "|---|---|---|",
     ]
     for chunk in (256, 1024):
-        code = PEAK.format(threads=threads, batch=batch, chunk=chunk)
+        code = PEAK.format(threads=threads, batch=PEAK_BATCH, chunk=chunk)
         finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         gibibytes, seconds = map(float, finished.stdout.split())
         lines.append(f"| {chunk} | {gibibytes:.2f} GiB | {seconds:.0f} |")
@@ -223,10 +223,10 @@ def main():
         f"* Versions: Python {platform.python_version()}, {versions}",
         f"* Machine: {platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}",
         "",
-        *table("Two views, t = 0.5, D = 128", two_view, arguments.seconds),
+        *table("Two views, t = 0.5, D = 128", two_view, BATCHES, arguments.seconds),
         *plain_table(arguments.seconds),
-        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, arguments.seconds, BATCHES[:2]),
-        *table("Two modalities, logit scale 14, D = 512", cross_modal, arguments.seconds),
+        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, BATCHES[:2], arguments.seconds),
+        *table("Two modalities, logit scale 14, D = 512", cross_modal, BATCHES, arguments.seconds),
         *peaks(arguments.threads),
     ]
     text = "\n".join(lines)

@@ -33,6 +33,8 @@ PreTrainedTokenizerFast.batch_encode_plus = PreTrainedTokenizerFast.__call__
 from minicons import scorer as minicons_scorer  # noqa: E402
 
 LAYERS, WIDTH, WORDS, HEADS = 4, 256, 30_000, 4
+PRODUCT_SECONDS = 2.0  # of each measurement of the speed of a matrix product
+MEMORY_COUNTS = (500, 5_000)  # sentences whose scoring shows the peak memory
 GENERATOR = np.random.default_rng(0)
 
 
@@ -61,11 +63,11 @@ def floating_point_operations(lengths):
     return float((s * (first + middle + last + head) + 2 * t * 6 * h * h).sum())
 
 
-def product_rate(seconds=2.0):
+def product_rate():
     """Return the mean FLOP/s of a large matrix product, which other work on the machine slows as well."""
     a, done, begun = torch.randn(2048, 2048), 0, time.perf_counter()
     a @ a
-    while time.perf_counter() - begun < seconds:
+    while time.perf_counter() - begun < PRODUCT_SECONDS:
         a @ a
         done += 1
     return 2 * 2048**3 * done / (time.perf_counter() - begun)
@@ -122,11 +124,11 @@ def compare(arguments):
             PlainBert.takes = takes
 
     def theirs(texts, size):
-        found = []
+        scores = []
         for start in range(0, len(texts), size):
             part = texts[start : start + size]
-            found += peer.sequence_score(part, reduction=lambda tokens: tokens.sum().item(), PLL_metric="original")
-        return np.array(found)
+            scores += peer.sequence_score(part, reduction=lambda tokens: tokens.sum().item(), PLL_metric="original")
+        return np.array(scores)
 
     few = sample(unique, 200)
     difference = float(np.abs(ours(few) - theirs(few, 1)).max())
@@ -145,14 +147,14 @@ def compare(arguments):
         rates["floor"].append(counts.sum() * rates["product"][-1] / floating_point_operations(counts))
     counts = token_counts(tokenizer, sentences)
     whole = rate(ours, sentences, counts.sum())
-    part = GENERATOR.choice(len(sentences), 300, replace=False)
+    part = GENERATOR.choice(len(sentences), min(300, len(sentences)), replace=False)
     repeated = rate(lambda texts: theirs(texts, size), [sentences[place] for place in part], counts[part].sum())
     median = {name: statistics.median(values) for name, values in rates.items()}
 
     def ratio(name, to):
         return statistics.median(one / other for one, other in zip(rates[name], rates[to], strict=True))
 
-    memory = [peak_memory(count, arguments) for count in (500, 5_000)]
+    memory = [peak_memory(count, arguments) for count in MEMORY_COUNTS]
     lines = [
         "| | tokens/s | to minicons | share of the floor |",
         "|---|---|---|---|",
@@ -167,7 +169,8 @@ def compare(arguments):
         f"* minicons by batch size: {', '.join(f'{size}: {found:,.0f} tokens/s' for size, found in sizes.items())}.",
         f"* Floor: the matrix products alone, at the {median['product'] / 1e9:.0f} GFLOP/s of a 2048 × 2048 product before "
         "and after, in the same turn.",
-        f"* Peak memory of the process: {memory[0]:,.0f} MiB for 500 different sentences, {memory[1]:,.0f} MiB for 5,000.",
+        f"* Peak memory of the process: {memory[0]:,.0f} MiB for {MEMORY_COUNTS[0]:,} different sentences, "
+        f"{memory[1]:,.0f} MiB for {MEMORY_COUNTS[1]:,}.",
         f"* Medians of {arguments.turns} turns, ratios within a turn; load average at the end {os.getloadavg()[0]:.1f}.",
         f"* Python {platform.python_version()}, torch {torch.__version__}, transformers {version('transformers')}, "
         f"minicons {version('minicons')}; {platform.machine()} CPU, {torch.get_num_threads()} thread(s).",

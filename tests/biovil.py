@@ -1,4 +1,4 @@
-"""Small files in the layout of BioViL's released weights, with random tensors, and networks that compute what they should."""
+"""Small files in the layout of BioViL's released weights, with random tensors, and reference networks for them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ DIMENSIONS = 12
 
 
 class OfficialImageModel(nn.Module):
-    """The names and the forward pass of hi-ml-multimodal's ``ImageModel``, with a ResNet-18."""
+    """A network with the names and the forward pass of hi-ml-multimodal's ``ImageModel``, with a ResNet-18."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class OfficialImageModel(nn.Module):
         )
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The pooled embedding and those of the patches."""
+        """Return the pooled embedding and those of the patches."""
         network = self.encoder.encoder
         found = network.maxpool(network.relu(network.bn1(network.conv1(images))))
         patches = self.projector.model(network.layer4(network.layer3(network.layer2(network.layer1(found)))))
@@ -35,7 +35,7 @@ class OfficialImageModel(nn.Module):
 
 
 def official_image_model() -> OfficialImageModel:
-    """With random weights and statistics everywhere, in evaluation mode."""
+    """Return the network with random weights and statistics, in evaluation mode."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = OfficialImageModel()
@@ -69,7 +69,7 @@ def official_text_embedding(first_token: Tensor, head: Mapping[str, Tensor]) -> 
 
 
 def write_pickles(folder: Path, bert: Any) -> dict[str, Path]:
-    """The files that the hub has: the image model's, and the text model's with its other heads and tied tensors."""
+    """Write the files of the hub: the image model, and the text model with its other heads and tied tensors."""
     paths = {"image": folder / "image.pt", "text": folder / "pytorch_model.bin"}
     torch.save(official_image_model().state_dict(), paths["image"])
     torch.save(bert.state_dict() | official_projection_head(bert.config.hidden_size), paths["text"])

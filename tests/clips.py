@@ -1,4 +1,4 @@
-"""A tiny CLIP with a ResNet, made by open_clip, with random weights everywhere; and its files."""
+"""A tiny CLIP with a ResNet by open_clip, with random weights, and its files."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 
 def clip_config(image_size: int = 64) -> dict[str, Any]:
-    """open_clip's configuration of it."""
+    """Return the configuration of the tiny CLIP."""
     return {
         "embed_dim": 24,
         "quick_gelu": True,
@@ -19,13 +19,13 @@ def clip_config(image_size: int = 64) -> dict[str, Any]:
 
 
 def tiny_clip(image_size: int = 64) -> Any:
-    """open_clip's model, in evaluation mode."""
+    """Return the model in evaluation mode."""
     import open_clip
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = open_clip.CLIP(**clip_config(image_size))
-        # Some norms and biases begin with 0, under which mistakes would not show.
+        # Some norms and biases are initialised to 0, which would hide mistakes.
         for name, tensor in network.state_dict().items():
             if tensor.is_floating_point() and name != "logit_scale":
                 tensor.add_(0.1 * torch.randn(tensor.shape))
@@ -35,7 +35,7 @@ def tiny_clip(image_size: int = 64) -> Any:
 
 
 def write_clip(folder: Path, network: Any) -> dict[str, str]:
-    """The settings ``model`` and ``weights`` of a CLIP, after writing its files."""
+    """Write the files of a CLIP, and return its settings ``model`` and ``weights``."""
     paths = {"model": folder / "tiny.json", "weights": folder / "tiny.safetensors"}
     paths["model"].write_text(json.dumps(clip_config(network.visual.image_size)))
     save_file({name: value.contiguous() for name, value in network.state_dict().items()}, paths["weights"])

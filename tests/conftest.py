@@ -1,4 +1,4 @@
-"""Fixtures that several folders of tests use."""
+"""Fixtures shared by several folders of tests."""
 
 import os
 import random
@@ -26,9 +26,9 @@ if hasattr(providers, "_get_local_constants"):
 
 
 def pytest_collection_modifyitems(items):
-    """Files that run whole studies go first: at the end one worker would be left with them.
+    """Run files with whole studies first, so that no worker is left alone with them at the end.
 
-    The very first makes the finished project, for which the other worker would wait if it did not start with the documentation.
+    The first file makes the finished project; the second is the documentation, which does not wait for it.
     """
     first = ["test_workflow.py", "docs", "workflow"]
     places = [[name in (item.path.name, item.path.parent.name) for name in first] for item in items]
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """No test, and no fixture of a module, depends on which tests have drawn random numbers before it."""
+    """Seed the global generators, so that no test depends on the tests before it."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -46,13 +46,13 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def exploration_seed(request) -> int:
-    """Seed of the random inputs of a long test: that of ``--hypothesis-seed``, or 1."""
+    """Seed of the random inputs of a long test: ``--hypothesis-seed``, or 1."""
     return int(request.config.getoption("--hypothesis-seed") or 1)
 
 
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory) -> Project:
-    """A project whose tiny study ran to the end; tests work on copies of it. Workers that run side by side make it once."""
+    """A project with a finished tiny study, made once for all workers; tests work on copies of it."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
     with FileLock(folder / "lock"):
@@ -66,5 +66,5 @@ def finished_project(tmp_path_factory) -> Project:
 
 @pytest.fixture
 def project(finished_project, tmp_path) -> Project:
-    """A copy of the finished project, to be changed."""
+    """A copy of the finished project that the test may change."""
     return finished_project.copy(tmp_path / "project")

@@ -1,4 +1,4 @@
-"""What the declarations of evaluation tasks say about rows, and what the rows hold."""
+"""The measurements that evaluation tasks declare, and those in rows."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,12 +11,12 @@ from trueneg.stats.measurement import Measurement, measurements
 
 
 def declared(study: Any) -> set[tuple[str, Measurement]]:
-    """Every measurement that a study's tasks declare, with its split."""
+    """Return every measurement that a study's tasks declare, with its split."""
     return {(split, one) for one, task in measured_by(study).items() for split in task.splits(study)}
 
 
 def written(rows: pd.DataFrame, study: Any) -> set[tuple[str, Measurement]]:
-    """Every measurement of the rows, with its split; a class that no declaration names is any class."""
+    """Return every measurement in the rows, with its split; undeclared class names stand for any class."""
     known = measured_by(study)
     found = {(split, one) for split, own in rows.groupby("split") for one in measurements(own)}
     return {(split, one if one in known or one.group is None else one._replace(group=EACH_CLASS)) for split, one in found}

@@ -1,4 +1,4 @@
-"""Settings of every registered objective, made from their models, so that no new objective is left out."""
+"""Settings of every registered objective, derived from the models, so that new objectives are included."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -7,14 +7,14 @@ from typing import Any, Literal, get_args, get_origin
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.loop import Training
 
-# A value of each setting that has no default. A new objective with another one is added here.
+# A value of each setting without a default. Add those of new objectives.
 REQUIRED = {"class_probability": 0.05, "share": 0.1}
-# Further settings that a model asks for, by its name.
+# Models that also require a guide.
 GUIDED = {"TwoViewsGuidedRemoval", "DirectedGuidedRemoval", "TwoViewsRemovedViews"}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every name of every objective at its defaults, and soft targets."""
+    """Yield every objective under each of its names with default settings, and with soft targets."""
     for model in registered:
         for name in get_args(model.model_fields["name"].annotation):
             yield name, _resolved(model, name)
@@ -24,13 +24,13 @@ def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
 
 
 def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every objective with one setting changed, for every setting whose values are words or booleans, and every value."""
+    """Yield every objective with one setting changed, for every value of each setting of words or booleans."""
     for model in registered:
         for name in get_args(model.model_fields["name"].annotation):
             default = _resolved(model, name)
             for key, field in model.model_fields.items():
                 for value in _choices(field.annotation):
-                    computes_its_own_loss = name == "same_sentence" and key == "decoupled"  # refused together
+                    computes_its_own_loss = name == "same_sentence" and key == "decoupled"  # an invalid combination
                     if key != "name" and value != default[key] and not computes_its_own_loss:
                         yield f"{name}, {key}={value}", _resolved(model, name, **{key: value})
 
@@ -43,7 +43,7 @@ def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, An
 
 
 def _choices(annotation: Any) -> list[Any]:
-    """The words and booleans in an annotation; not those within nested models."""
+    """Return the words and booleans in an annotation, without those of nested models."""
     if annotation is bool:
         return [True, False]
     if get_origin(annotation) is Literal:
@@ -51,12 +51,12 @@ def _choices(annotation: Any) -> list[Any]:
     return list(dict.fromkeys(choice for part in get_args(annotation) for choice in _choices(part)))
 
 
-class _Updated(Exception):  # noqa: N818 (no error)
+class _Updated(Exception):  # noqa: N818 (not an error)
     pass
 
 
 def train_one_update(training: Training) -> None:
-    """Train until the first update is done; the gradients and the sums of the monitors remain."""
+    """Train for one update; gradients and sums of monitors are kept."""
 
     def stop() -> None:
         raise _Updated

@@ -1,4 +1,4 @@
-"""Real tiny workflows in copies of the project, so that a test may edit any file of it."""
+"""Tiny workflows in copies of the project, in which tests may edit any file."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class Project:
     path: Path
 
     def snakemake(self, *arguments: str, timeout: float = 500) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake there; the copy's own package is the one that is imported, and no hub is asked."""
+        """Run Snakemake in the copy, with the copy's package and without access to the hub."""
         environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return subprocess.run(
             [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"],
@@ -33,14 +33,14 @@ class Project:
         )
 
     def run(self, *targets: str) -> str:
-        """Make the targets; returns what Snakemake said."""
+        """Make the targets, and return Snakemake's output."""
         done = self.snakemake(*targets)
         if done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done.stdout + done.stderr
 
     def planned(self, *targets: str) -> dict[str, int]:
-        """Number of jobs of each rule that a dry run plans."""
+        """Return the number of jobs of each rule that a dry run plans."""
         return planned_jobs(self.snakemake(*targets, "--dry-run"))
 
     def configure(self, **studies) -> None:
@@ -48,17 +48,17 @@ class Project:
         (self.path / "study.yaml").write_text(yaml.safe_dump(studies))
 
     def models(self) -> dict[str, int]:
-        """When each run's model was written, by the run's id."""
+        """Return the modification time of each run's model, by the run's id."""
         return {path.parent.name: path.stat().st_mtime_ns for path in self.path.glob("results/runs/*/model.safetensors")}
 
     def copy(self, path: Path) -> "Project":
-        """Another copy, results and Snakemake's memory included."""
+        """Copy the project, with its results and Snakemake's records."""
         shutil.copytree(self.path, path, symlinks=True)
         return Project(path)
 
 
 def planned_jobs(dry_run: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """Number of jobs of each rule, from what a dry run printed."""
+    """Return the number of jobs of each rule from the output of a dry run."""
     text = dry_run.stdout + dry_run.stderr
     if dry_run.returncode:
         raise AssertionError(text)
@@ -68,7 +68,7 @@ def planned_jobs(dry_run: subprocess.CompletedProcess[str]) -> dict[str, int]:
 
 def new_project(path: Path) -> Project:
     path.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("*.egg-info")  # compiled modules come along: each copy would compile all of them again
+    ignored = shutil.ignore_patterns("*.egg-info")  # bytecode is copied, so that it is not compiled again
     for part in PARTS:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, path / part, ignore=ignored)

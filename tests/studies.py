@@ -7,7 +7,7 @@ from trueneg.config.runs import Run, all_runs
 
 
 def tiny_study(**changes: Any) -> dict[str, Any]:
-    """A study that trains in a second; `changes` replace its top-level keys."""
+    """Return a study that trains in a second; `changes` replace its top-level keys."""
     study = {
         "title": "Tiny",
         "dataset": {
@@ -40,7 +40,7 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
 
 
 def tuned_study(**changes: Any) -> dict[str, Any]:
-    """A study of two stages: three tuned objectives with two configurations each, one that follows, and one that is not tuned."""
+    """Return a study of two stages: three tuned objectives with two configurations each, a follower, and an untuned one."""
     objectives = {
         "CL": {"name": "cl", "temperature": [0.2, 0.5]},
         "HCL": {"name": "hcl", "class_probability": 0.1, "temperature": [0.2, 0.5], "beta": [2.0]},
@@ -54,7 +54,7 @@ def tuned_study(**changes: Any) -> dict[str, Any]:
 
 
 def tiny_words(**changes: Any) -> dict[str, Any]:
-    """A likelihood study of few synthetic reports."""
+    """Return a likelihood study of few synthetic reports."""
     study = {
         "kind": "likelihood",
         "title": "Tiny words",
@@ -66,7 +66,7 @@ def tiny_words(**changes: Any) -> dict[str, Any]:
 
 
 def tiny_world(**changes: Any) -> dict[str, Any]:
-    """An image–text study on the reports of a study named words, which trains in a second."""
+    """Return an image–text study on the reports of a study named words, which trains in a second."""
     study = {
         "kind": "image-text",
         "title": "Tiny world",
@@ -89,6 +89,6 @@ def tiny_world(**changes: Any) -> dict[str, Any]:
 
 
 def first_run(name: str, studies: dict[str, Any], objective: str) -> Run:
-    """The run of an objective on the first data set with the first seed."""
+    """Return the run of an objective on the first data set with the first seed."""
     study = load_configuration(studies, "test").studies[name]
     return next(run for run in all_runs(name, study) if run.objective == objective)

@@ -1,4 +1,4 @@
-"""A one-node Slurm for tests, and why there is none where there is none."""
+"""A one-node Slurm for tests, which are skipped with a reason where it cannot start."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.slurm import Slurm
-from tests.cluster.studies import training_for_seconds
+from tests.cluster.studies import interruptible_study
 from tests.projects import Project, new_project
 
 SCRIPT = Path(__file__).with_name("slurm.sh")
@@ -19,7 +19,7 @@ NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", 
 
 
 def reason_to_skip() -> str | None:
-    """Why no Slurm can be brought up here, in a sentence; None if it can."""
+    """Return why Slurm cannot be started here; None if it can."""
     if os.geteuid() != 0:
         return "Slurm's daemons start as root only; run this test as root, in a container or a virtual machine."
     absent = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -29,13 +29,13 @@ def reason_to_skip() -> str | None:
         return "Snakemake's Slurm plugin is not installed here; `make test-cluster` fetches it into a folder of its own."
     tried = subprocess.run(NAMESPACES, capture_output=True, text=True)
     if tried.returncode:
-        return f"The daemons' namespaces cannot be made here: {tried.stderr.strip()}"
+        return f"The daemons' namespaces cannot be created here: {tried.stderr.strip()}"
     return None
 
 
 @pytest.fixture(scope="session")
 def script() -> Path:
-    """The script that brings Slurm up for as long as a command runs; skips the test where that cannot be."""
+    """The script that runs Slurm while a command runs; skips the test if Slurm cannot be started."""
     reason = reason_to_skip()
     if reason:
         pytest.skip(reason)
@@ -51,9 +51,9 @@ def slurm(script: Path) -> Iterator[Slurm]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory) -> Project:
-    """What the study of these tests ends with where nobody cancels anything, without a cluster."""
+    """The finished study of these tests, run without a cluster and without interruption."""
     project = new_project(tmp_path_factory.mktemp("local") / "project")
-    project.configure(tiny=training_for_seconds())
+    project.configure(tiny=interruptible_study())
     for target in ("models", "rows"):
         project.run(target)
     return project

@@ -1,4 +1,4 @@
-"""A running one-node Slurm, and what it knows of its jobs."""
+"""A running one-node Slurm and the records of its jobs."""
 
 import contextlib
 import os
@@ -10,15 +10,15 @@ from pathlib import Path
 from tests.cluster.studies import PATIENCE
 from tests.projects import Project
 
-# Nobody minds here how often Slurm is asked.
-HERE = ("--slurm-init-seconds-before-status-checks", "2", "--default-resources", "slurm_partition=main")
+# Ask Slurm often.
+QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--default-resources", "slurm_partition=main")
 
 
 class Slurm:
-    """Commands that run where Slurm's daemons do.
+    """Run commands in the namespaces of Slurm's daemons.
 
     Args:
-        process: what holds the namespaces that the daemons live in.
+        process: id of the process that holds the namespaces.
     """
 
     def __init__(self, process: int):
@@ -28,11 +28,11 @@ class Slurm:
     @classmethod
     @contextlib.contextmanager
     def up(cls, script: Path) -> Iterator["Slurm"]:
-        """Slurm as long as the block lasts."""
+        """Run Slurm for the duration of the block."""
         ready = subprocess.Popen([script, "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
         try:
             if ready.stdout.readline() != "ready\n":
-                raise AssertionError("Slurm did not come up; what the script printed says why")
+                raise AssertionError("Slurm did not start; see the output of the script")
             yield cls(ready.pid)
         finally:
             ready.kill()
@@ -43,19 +43,19 @@ class Slurm:
         return subprocess.run([*self._enter, *command], check=True, capture_output=True, text=True).stdout
 
     def submit(self, project: Project, *arguments: str) -> subprocess.Popen:
-        """Start Snakemake with the project's cluster profile; it prints into snakemake.txt there."""
+        """Start Snakemake with the project's cluster profile; its output goes to snakemake.txt there."""
         snakemake = [sys.executable, "-m", "snakemake", *arguments, "--workflow-profile", "profiles/slurm"]
         path = f"{project.path / 'src'}:{os.environ.get('PYTHONPATH', '')}"
         with (project.path / "snakemake.txt").open("w") as printed:
             return subprocess.Popen(
-                [*self._enter, f"--chdir={project.path}", *snakemake, "--configfile", "study.yaml", *HERE],
+                [*self._enter, f"--chdir={project.path}", *snakemake, "--configfile", "study.yaml", *QUICK],
                 env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
                 stdout=printed,
                 stderr=subprocess.STDOUT,
             )
 
     def jobs(self, project: Project, rule: str = "") -> list[dict[str, str]]:
-        """Slurm's records of a project's jobs (of one rule or group), by when they were submitted."""
+        """Return Slurm's records of a project's jobs (of one rule or group), in the order of submission."""
         lines = self.run("scontrol", "--oneliner", "--details", "show", "jobs").splitlines()
         records = [dict(field.split("=", 1) for field in line.split() if "=" in field) for line in lines]
         mine = [record for record in records if record.get("WorkDir") == str(project.path)]
@@ -65,11 +65,11 @@ class Slurm:
 
 
 def finish(submitted: subprocess.Popen, project: Project) -> None:
-    """Wait for Snakemake, which must succeed."""
+    """Wait until Snakemake ends; raise if it fails."""
     if submitted.wait(PATIENCE):
         raise AssertionError((project.path / "snakemake.txt").read_text())
 
 
 def devices(project: Project) -> dict[str, str]:
-    """The devices that each job saw, by its id."""
+    """Return the visible devices of each job, by its id."""
     return dict(line.split() for line in (project.path / "devices.txt").read_text().splitlines())

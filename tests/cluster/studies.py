@@ -1,4 +1,4 @@
-"""A study whose training can be cancelled in its middle, and what it ended with."""
+"""A study whose training can be interrupted, and its results."""
 
 import time
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from tests.studies import tiny_study
 from trueneg.store.run_store import RunStore
 
 EPOCHS = 20
-PATIENCE = 3600.0  # seconds; it takes one minute where nobody else is at work
+PATIENCE = 3600.0  # seconds; on an idle machine it takes one minute
 Value = TypeVar("Value")
 
 
-def training_for_seconds() -> dict[str, Any]:
-    """Two runs that write a checkpoint every tenth of a second."""
+def interruptible_study() -> dict[str, Any]:
+    """Return a study of two runs that write a checkpoint every tenth of a second."""
     study = tiny_study(seeds=1)
     del study["objectives"]["DCL-true"]
     study["primary"]["treatment"] = "Oracle"
@@ -24,8 +24,8 @@ def training_for_seconds() -> dict[str, Any]:
     return study
 
 
-def asking_for(project: Project, request: str) -> Project:
-    """Let the trainings of a project ask the cluster for a GPU, which it only pretends to have: they run on the CPU."""
+def with_gpu_request(project: Project, request: str) -> Project:
+    """Let the training jobs of a project request a GPU from the cluster, which only claims to have one: they run on the CPU."""
     for path in project.path.glob("profiles/*/profile.yaml"):
         path.write_text(path.read_text().replace("\nset-resources:\n", f"\nset-resources:\n  train: {{{request}}}\n"))
     return project
@@ -38,8 +38,8 @@ def store(project: Project) -> RunStore:
     return RunStore(project.path / "results/runs")
 
 
-def in_the_middle(project: Project) -> dict[str, str]:
-    """The runs that have finished an epoch and not the last: objective by id."""
+def running_runs(project: Project) -> dict[str, str]:
+    """Return the objectives of the runs between their first and last epochs, by id."""
     progress = {
         path.parent.name: store(project).progress(path.parent.name) for path in (store(project).path).glob("*/progress.json")
     }
@@ -47,7 +47,7 @@ def in_the_middle(project: Project) -> dict[str, str]:
 
 
 def weights(project: Project) -> dict[str, bytes]:
-    """Every model's file, by the run's id."""
+    """Return the content of every model's file, by the run's id."""
     return {path.parent.name: path.read_bytes() for path in store(project).path.glob("*/model.safetensors")}
 
 
@@ -57,10 +57,10 @@ def training_log(project: Project, objective: str) -> str:
 
 
 def wait_for(condition: Callable[[], Value], seconds: float) -> Value:
-    """What the condition gives as soon as it is something."""
+    """Wait until the condition holds and return its value; fail after some seconds."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"{condition} did not come true in {seconds} s")
+            raise AssertionError(f"{condition} was not met within {seconds} s")
         time.sleep(0.05)
     return found

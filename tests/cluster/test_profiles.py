@@ -1,4 +1,4 @@
-"""The profiles agree with each other and with the rules."""
+"""The profiles are consistent with each other and with the rules."""
 
 import os
 import re
@@ -23,8 +23,8 @@ def profile(name: str) -> dict:
         return yte.process_yaml(file, require_use_yte=True)
 
 
-def answering(folder: Path, status: int) -> str:
-    """A path whose sacct ends with a status."""
+def path_with_sacct(folder: Path, status: int) -> str:
+    """Return a PATH whose sacct exits with this status."""
     (folder / "sacct").write_text(f"#!/bin/sh\nexit {status}\n")
     (folder / "sacct").chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
@@ -35,13 +35,13 @@ def test_memory_and_time_of_a_job_grow_with_the_attempt(rule):
     assert RULES[rule].count("**growing(") == 1
 
 
-def test_job_states_are_asked_of_what_knows_them(monkeypatch, tmp_path):
+def test_job_states_come_from_squeue_if_sacct_fails(monkeypatch, tmp_path):
     for status, expected in ((0, "sacct"), (1, "squeue"), (127, "squeue")):
-        monkeypatch.setenv("PATH", answering(tmp_path, status))
+        monkeypatch.setenv("PATH", path_with_sacct(tmp_path, status))
         assert profile("slurm")["slurm-status-command"] == expected
 
 
-def test_the_profiles_differ_only_in_what_is_the_schedulers():
+def test_the_profiles_differ_only_in_settings_of_the_scheduler():
     default, slurm, generic = (profile(name) for name in ("default", "slurm", "cluster-generic"))
     schedulers = re.compile("executor|jobs|slurm-|cluster-generic-|default-resources|max-status-checks")
     shared = [{key: given for key, given in each.items() if not schedulers.match(key)} for each in (slurm, generic)]
@@ -49,7 +49,7 @@ def test_the_profiles_differ_only_in_what_is_the_schedulers():
     assert {key: given for key, given in default.items() if key != "cores"}.items() <= slurm.items()
 
 
-def test_what_is_grouped_runs_one_after_the_other():
+def test_grouped_jobs_run_one_after_the_other():
     for name in ("slurm", "cluster-generic"):
         given = profile(name)
         assert given["set-resources"] == {rule: {"in_turn": 1} for rule in given["groups"]}

@@ -1,4 +1,4 @@
-"""Restricted text that goes through Slurm is in none of its logs, also where a job crashes."""
+"""Restricted text that Slurm jobs process is in none of the logs, even if a job crashes."""
 
 import pandas as pd
 import pytest
@@ -18,8 +18,8 @@ GROUPED = ("--groups", *(f"{rule}=words" for rule in ("reports", "sentences", "l
 LOUD = ("--slurm-keep-successful-logs", "--verbose")
 
 
-def told(project: Project) -> dict[str, str]:
-    """What people may read of a workflow: Slurm's logs, the jobs', Snakemake's own notes and what it printed."""
+def logs_of(project: Project) -> dict[str, str]:
+    """Return the readable files of a workflow: logs of Slurm and the jobs, Snakemake's own files and its output."""
     files = [path for path in (project.path / ".snakemake").rglob("*") if path.is_file()]
     files += [*(project.path / "results/words/logs").rglob("*.log"), project.path / "snakemake.txt"]
     return {str(path.relative_to(project.path)): path.read_bytes().decode(errors="replace") for path in files}
@@ -33,9 +33,9 @@ def test_restricted_text_is_in_no_log_of_slurm(slurm, tmp_path):
     (done,) = slurm.jobs(project)
     assert done["JobState"] == "COMPLETED"
     slurm_log = f".snakemake/slurm_logs/{done['Comment'].replace('rule_', 'group_', 1)}/{done['JobId']}.log"
-    assert "rule score" in told(project)[slurm_log]
-    assert "40 used" in "".join(told(project).values())
-    assert [name for name, text in told(project).items() if SECRET.lower() in text.lower()] == []
+    assert "rule score" in logs_of(project)[slurm_log]
+    assert "40 used" in "".join(logs_of(project).values())
+    assert [name for name, text in logs_of(project).items() if SECRET.lower() in text.lower()] == []
 
     unscorable = {"report": ["a"], "patient": ["a"], "index": [0], "sentence": [f"{SECRET} [MASK]."], "marked": [False]}
     privacy.write_table(pd.DataFrame(unscorable), project.path / TEXT / "sentences.parquet", restricted=True)
@@ -43,5 +43,5 @@ def test_restricted_text_is_in_no_log_of_slurm(slurm, tmp_path):
     assert crashed.wait(PATIENCE) == 1
     (failed,) = slurm.jobs(project, "score")
     assert failed["JobState"] == "FAILED"
-    assert "ValueError" in told(project)["snakemake.txt"]
-    assert [name for name, text in told(project).items() if SECRET.lower() in text.lower()] == []
+    assert "ValueError" in logs_of(project)["snakemake.txt"]
+    assert [name for name, text in logs_of(project).items() if SECRET.lower() in text.lower()] == []

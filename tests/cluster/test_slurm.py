@@ -13,28 +13,28 @@ from tests.cluster.slurm import devices, finish
 from tests.cluster.studies import (
     CL,
     PATIENCE,
-    asking_for,
-    in_the_middle,
+    interruptible_study,
+    running_runs,
     store,
-    training_for_seconds,
     training_log,
     wait_for,
     weights,
+    with_gpu_request,
 )
 from tests.projects import Project, new_project
 
 
 def attempts(project: Project) -> dict[str, int]:
-    """How many processes trained each run, as its record tells, by objective."""
+    """Return the recorded number of attempts of each run, by objective."""
     return {record["objective"]: len(record["attempts"]) for record in store(project).records().values()}
 
 
 @pytest.mark.long
-def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tmp_path):
-    project = asking_for(new_project(tmp_path / "project"), "gpu: 1")
-    project.configure(tiny=training_for_seconds())
+def test_a_study_with_a_cancelled_training_job_has_the_local_results(slurm, local, tmp_path):
+    project = with_gpu_request(new_project(tmp_path / "project"), "gpu: 1")
+    project.configure(tiny=interruptible_study())
     submitted = slurm.submit(project, "rows")
-    objective = next(iter(wait_for(lambda: in_the_middle(project), PATIENCE).values()))
+    objective = next(iter(wait_for(lambda: running_runs(project), PATIENCE).values()))
     (cancelled,) = slurm.jobs(project, f"train_wildcards_tiny_digits_{objective}")
     slurm.run("scancel", cancelled["JobId"])
     finish(submitted, project)
@@ -70,16 +70,16 @@ def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tm
 
 
 @pytest.mark.long
-def test_a_training_whose_node_is_drained_and_fails_goes_on_when_it_returns(slurm, local, tmp_path):
-    project = asking_for(local.copy(tmp_path / "project"), "gres: gpu:1")
+def test_training_resumes_when_its_failed_node_returns(slurm, local, tmp_path):
+    project = with_gpu_request(local.copy(tmp_path / "project"), "gres: gpu:1")
     for made in ("runs", "tiny/manifests", "tiny/logs/train"):
         shutil.rmtree(project.path / "results" / made)
     (node,) = slurm.run("sinfo", "--noheader", "--format", "%n").split()
     submitted = slurm.submit(project, CL)
-    wait_for(lambda: in_the_middle(project), PATIENCE)
+    wait_for(lambda: running_runs(project), PATIENCE)
     slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
     assert slurm.run("sinfo", "--noheader", "--format", "%T").strip() == "draining"
-    assert in_the_middle(project)
+    assert running_runs(project)
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     wait_for(lambda: [job for job in slurm.jobs(project) if job["JobState"] == "PENDING"], PATIENCE)
     slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
@@ -114,12 +114,12 @@ def test_a_killed_slurm_leaves_no_process_and_no_file(script):
 
 
 def members(namespace: str) -> list[str]:
-    """Ids of the processes of a process namespace."""
+    """Return the ids of the processes of a process namespace."""
     found = []
     for link in Path("/proc").glob("[0-9]*/ns/pid"):
         try:
             if os.readlink(link) == namespace:
                 found.append(link.parts[2])
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process ended
             continue
     return found

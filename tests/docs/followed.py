@@ -1,4 +1,4 @@
-"""A page followed as a reader would: its files written, its differences applied, its commands given, in order."""
+"""Follow a page as a reader would: write its files, apply its diffs and run its commands, in order."""
 
 import os
 import subprocess
@@ -10,27 +10,25 @@ from tests.projects import Project
 
 
 def write_files(page: str, project: Project, section: str = "") -> None:
-    """Write the files that a page, or one of its sections, shows, and apply its differences."""
+    """Write the files that a page, or one of its sections, shows, and apply its diffs."""
+    follow(page, project, section, commands=False)
+
+
+def follow(page: str, project: Project, section: str = "", commands: bool = True) -> None:
+    """Follow all steps of a page, or of one of its sections, in order."""
     for block in blocks(ROOT / page, section):
+        path = project.path / block.title
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
         elif block.title:
-            _write(project.path / block.title, block.text)
-
-
-def follow(page: str, project: Project, section: str = "") -> None:
-    """Do all that a page, or one of its sections, tells, in its order."""
-    for block in blocks(ROOT / page, section):
-        if block.language == "diff":
-            _run(["git", "apply", "-"], project.path, input=block.text)
-        elif block.title:
-            _write(project.path / block.title, block.text)
-        elif block.language == "bash":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif block.language == "bash" and commands:
             run_in(project, ["bash", "-euo", "pipefail", "-c", block.text])
 
 
 def run_in(project: Project, command: list[str]) -> str:
-    """Run a command in a project with this Python and the project's own package; returns what it said."""
+    """Run a command in a project with this Python and the project's own package; return its output."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {
         **os.environ,
@@ -47,8 +45,3 @@ def _run(command: list[str], folder: Path, **options) -> str:
     if done.returncode:
         raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")

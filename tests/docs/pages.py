@@ -1,4 +1,4 @@
-"""What stands in the project's Markdown: its pages, headings, links, and blocks of code and commands."""
+"""The project's Markdown: pages, headings, links, blocks of code and commands."""
 
 import re
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ class Block(NamedTuple):
     """A fenced block of a page.
 
     Attributes:
-        page: where it stands, relative to the project.
+        page: its page, relative to the project.
         line: of its fence.
         language: the word after the fence.
-        options: what follows that word.
-        text: what it holds.
+        options: the rest of the line.
+        text: its content.
     """
 
     page: str

@@ -22,8 +22,8 @@ BLOCKS = [
 ]
 
 
-def stand_where_a_reader_might(block, folder):
-    """Put what an example says is there into a folder: a language model, and the pairs of a study."""
+def write_inputs(block, folder):
+    """Write the files that an example reads: a language model, and the pairs of a study."""
     if NAMED_MODEL in block.text:
         words = tokenizer()
         bert(len(words)).save_pretrained(folder / NAMED_MODEL)
@@ -41,7 +41,7 @@ def requirement(block):
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_the_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    stand_where_a_reader_might(block, tmp_path)
+    write_inputs(block, tmp_path)
     if requirement(block):
         pytest.importorskip(requirement(block), reason=f"the example shows how to use the losses with {requirement(block)}")
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
@@ -50,7 +50,7 @@ def test_the_example_runs(block, tmp_path, monkeypatch):
 def test_the_features_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path, monkeypatch):
     (block,) = (block for block in BLOCKS if "features.safetensors" in block.text)
     monkeypatch.chdir(tmp_path)
-    stand_where_a_reader_might(block, tmp_path)
+    write_inputs(block, tmp_path)
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
     sentences = texture_source(patients=20).sentences["sentence"]
     features = read_features("features.safetensors", {"images": 1, "sentences": len(sentences)}, "textures")["sentences"]

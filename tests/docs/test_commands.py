@@ -1,4 +1,4 @@
-"""Every command that the documentation names could be given: programs know its arguments, and what it names is there."""
+"""Every command in the documentation is valid: programs accept its arguments, and its files exist."""
 
 import itertools
 import re
@@ -43,7 +43,7 @@ def targets():
 
 
 @pytest.mark.parametrize("arguments", named("snakemake"))
-def test_snakemake_could_run_it(arguments, monkeypatch):
+def test_snakemake_accepts_the_command(arguments, monkeypatch):
     monkeypatch.chdir(ROOT)
     profile = ROOT / next(iter(itertools.islice(_after(arguments, "--workflow-profile"), 1)), "profiles/default")
     assert (profile / "profile.yaml").is_file()
@@ -63,10 +63,17 @@ def test_snakemake_could_run_it(arguments, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", named("trueneg"))
-def test_trueneg_could_run_it(arguments):
+def test_trueneg_accepts_the_command(arguments):
     given = command_line._parser().parse_args(arguments)
     for path in set(getattr(given, "config", [])) - TAUGHT:
         load_configuration(yaml.safe_load(text_of(path)), path)
+
+
+@pytest.mark.parametrize("block", list(blocks(ROOT / "docs/running.md", "GPUs")), ids=str)
+def test_the_training_settings_are_valid(block):
+    study = yaml.safe_load(text_of("config/studies/cifar10.yaml"))
+    update_config(study["cifar10"], yaml.safe_load(block.text))
+    load_configuration(study, str(block))
 
 
 @pytest.mark.parametrize("arguments", named("make"))
@@ -76,7 +83,7 @@ def test_make_has_the_target(arguments):
 
 
 @pytest.mark.parametrize("arguments", named("python"))
-def test_the_program_is_there(arguments):
+def test_the_script_exists(arguments):
     if arguments[0] != "-m":
         assert arguments[0] in WRITTEN or (ROOT / arguments[0]).is_file()
 

@@ -1,4 +1,4 @@
-"""docs/extend.md: each section works as it stands there, touches no existing file and makes no finished run stale."""
+"""docs/extend.md: each section works, changes no existing file and makes no finished run stale."""
 
 import json
 import sys
@@ -174,7 +174,7 @@ def test_the_estimator_is_known_to_library_and_configuration(project):
     assert "7 passed" in said
 
 
-def test_a_new_estimator_is_new_files_alone_and_concerns_its_own_runs_alone(project):
+def test_a_new_estimator_needs_only_new_files_and_affects_only_its_own_runs(project):
     before = code_of(project)["versions"]
     assert not [title for title in titles("An estimator") if (ROOT / title).exists()]
     write_files(PAGE, project, "An estimator")

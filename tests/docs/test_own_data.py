@@ -1,4 +1,4 @@
-"""docs/own-data.md: images with texts, and its section on images with labels, work as they stand there."""
+"""docs/own-data.md: the steps for images with texts and for images with labels work."""
 
 import re
 

@@ -1,9 +1,10 @@
-"""The files for GitHub, pre-commit and the workflow catalogue run what the project has."""
+"""The files for GitHub, citations, pre-commit and the workflow catalogue agree with the project."""
 
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,9 @@ def test_the_catalogue_names_deployments_that_the_workflow_has():
     assert set(deployments) <= {"conda", "apptainer", "apptainer+conda", "report"}
     assert all(isinstance(value, bool) for value in deployments.values())
     assert not deployments["conda"] or (ROOT / "envs/trueneg.yaml").is_file()
+
+
+def test_the_citation_has_the_version_and_licence_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = read("CITATION.cff")
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])

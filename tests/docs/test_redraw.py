@@ -1,4 +1,4 @@
-"""docs/redraw.md: what its commands carry to another machine is enough to draw everything there, without PyTorch."""
+"""docs/redraw.md: the files that its commands copy to another machine suffice to draw everything there, without PyTorch."""
 
 import shlex
 import shutil
@@ -48,7 +48,7 @@ def test_a_dry_run_lists_drawing_alone(elsewhere):
 
 
 @pytest.mark.long
-def test_everything_is_drawn_also_where_the_times_were_lost_and_reset(elsewhere):
+def test_everything_is_drawn_after_lost_modification_times_are_reset(elsewhere):
     for path in elsewhere.path.glob("results/*/*/**/*"):
         path.touch()
     run_in(elsewhere, ["bash", "-c", command("find")])

@@ -1,4 +1,4 @@
-"""The tutorial works as it stands there."""
+"""The steps of the tutorial work."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.projects import new_project
 
 
 @pytest.mark.long
-def test_the_tutorial_ends_with_an_own_figure(tmp_path):
+def test_the_tutorial_ends_with_a_figure(tmp_path):
     project = new_project(tmp_path / "project")
     follow("docs/tutorial.md", project)
     assert (project.path / "own_figure.png").stat().st_size > 5000

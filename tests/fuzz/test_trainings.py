@@ -1,12 +1,12 @@
-"""What ``trueneg check`` accepts can be trained, or its training ends in a sentence."""
+"""A configuration that is accepted can be trained, or its training ends with a message in sentences."""
 
 import random
 
 import pytest
 import torch
 
-from tests.fuzz.configurations import REPLACEMENTS, changed, leaves
-from tests.fuzz.guarded import WRONG, attempted, counted
+from tests.fuzz.attempts import FAILED, attempted
+from tests.fuzz.changes import changed, drawn_kinds, leaves
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import texture_source
 from trueneg.config.reading import load_configuration
@@ -33,7 +33,7 @@ def pairs():
 
 
 def trained(start, study, name):
-    """Two updates of every objective of a study on its first data set; as the engine does, without its files."""
+    """Train up to six objectives of a study on its first data set, for two updates each, without the engine's files."""
     for objective in list(objectives(study))[:6]:
         run = next(run for run in all_runs(name, study) if run.objective == objective)
         training = dict(run.settings["training"]) | {"epochs": None, "updates": UPDATES}
@@ -43,7 +43,7 @@ def trained(start, study, name):
             start(dict(run.settings) | {"training": training}, run.seed).train_epoch()
 
 
-def images(study, source):
+def train_images(study, source):
     settings = next(iter(datasets(study).values())).model_dump(mode="json")
     reading = {key: settings[key] for key in ("source", "path", "resolution", "download")}
     if reading != {"source": "digits", "path": None, "resolution": None, "download": False}:
@@ -52,37 +52,34 @@ def images(study, source):
     trained(lambda settings, seed: SimCLR(settings, seed, source, drawn, torch.device("cpu")), study, "tiny")
 
 
-def texts(study, source):
+def train_pairs(study, source):
     settings = next(iter(datasets(study).values()))
     drawn = split_pairs(source, study.seed_list[0], settings.validation, settings.test)
     trained(lambda settings, seed: ImageText(settings, seed, source, drawn, torch.device("cpu")), study, "world")
 
 
 def accepted(configuration, name, rounds, seed):
-    """Configurations with one value changed that are not refused; the sections that shape a training come first."""
-    draw, kinds = random.Random(seed), [kind for kind in REPLACEMENTS if not kind.startswith("key")]
+    """Yield configurations with one value changed that are not refused, of the sections that shape training."""
+    draw = random.Random(seed)
     for place in leaves(configuration):
         if place[0] != name or place[1] in ("title", "evaluation", "primary", "figures"):
             continue
-        for kind in draw.choices(kinds, weights=[8 if kind == "near" else 1 for kind in kinds], k=rounds):
-            whole = changed(configuration, place, kind, draw)
+        for kind in drawn_kinds(draw, rounds, keys=False):
             try:
-                yield kind, place, load_configuration(whole, "fuzz").studies[name]
+                study = load_configuration(changed(configuration, place, kind, draw), "fuzz").studies[name]
             except UserError:
                 continue
+            yield f"{'.'.join(map(str, place))}, {kind}", study
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["tiny", "world"])
-def test_what_is_accepted_is_trained_or_refused_in_a_sentence(name, digits, pairs, tmp_path, exploration_seed):
+def test_what_is_accepted_is_trained_or_refused_in_a_sentence(name, digits, pairs, exploration_seed):
     configuration = {"tiny": tiny_study()} if name == "tiny" else {"words": tiny_words(), "world": tiny_world()}
-    run, source = (images, digits) if name == "tiny" else (texts, pairs)
-    outcomes, wrong = {}, []
-    for kind, place, study in accepted(configuration, name, 16, exploration_seed):
-        outcome = attempted(lambda study=study: run(study, source), tmp_path)
-        outcomes.setdefault(kind, []).append(outcome)
-        if outcome.kind == WRONG:
-            wrong.append(f"{'.'.join(map(str, place))}, {kind}: {outcome.said}")
-    print("\n" + counted(outcomes))
-    assert not wrong, "\n\n".join(wrong)
-    assert sum(map(len, outcomes.values())) > 20
+    run, source = (train_images, digits) if name == "tiny" else (train_pairs, pairs)
+    outcomes = {
+        change: attempted(lambda study=study: run(study, source))
+        for change, study in accepted(configuration, name, 16, exploration_seed)
+    }
+    assert [f"{change}: {outcome.text}" for change, outcome in outcomes.items() if outcome.kind == FAILED] == []
+    assert len(outcomes) > 20

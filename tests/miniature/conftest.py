@@ -1,4 +1,4 @@
-"""What `make test-studies` prints at its end: each section of each shipped file with its outcome."""
+"""The summary of `make test-studies`: the outcome of each section of each shipped file."""
 
 WORDS = {"passed": "passes", "failed": "FAILS", "error": "FAILS"}
 

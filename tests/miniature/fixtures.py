@@ -1,4 +1,4 @@
-"""The data and models that miniatures read: tiny, generated, in the official layouts, at the paths that the sections name."""
+"""Tiny generated data and models in the official layouts, at the paths in the miniature sections."""
 
 import subprocess
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from trueneg.models.weights import convert
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR
 OPEN_I_REPORTS = range(1, 121)  # their numbers; each has one image
-OPEN_I = {  # heading of the experts' codes, and what a report of it says
+OPEN_I = {  # heading of the experts' codes, and the text of its reports
     "normal": "The heart is normal in size. The lungs are clear.",
     "Cardiomegaly": "There is mild cardiomegaly. No pneumothorax.",
     "Pulmonary Edema": "Pulmonary edema is seen. No focal consolidation.",
@@ -29,14 +29,14 @@ OPEN_I = {  # heading of the experts' codes, and what a report of it says
 
 
 def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
-    """Write what a section reads and is not there yet.
+    """Write the missing files that a section reads.
 
     Args:
         root: folder that the section's paths are relative to.
-        section: in miniature.
+        section: the miniature section.
 
     Raises:
-        LookupError: if a source has no fixture here.
+        LookupError: if a source has no fixture.
     """
     for key, writers in (("dataset", DATASETS), ("reports", REPORTS)):
         settings = section.get(key)
@@ -46,7 +46,7 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
         if source not in writers:
             raise LookupError(
                 f"{key}.source is {source!r}, which has no fixture; tests/miniature/fixtures.py has {', '.join(writers)}. "
-                "Add a writer of its layout."
+                "Add a writer for its layout."
             )
         writers[source](root, settings)
     if "protocol" in section:
@@ -63,7 +63,7 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
 
 
 def write_models(folder: Path) -> None:
-    """The language model and the CLIP that stand in for those of the hub; with seven layers, so that six can be frozen."""
+    """Write a language model and a CLIP in place of those of the hub; seven layers, so that six can be frozen."""
     tokenizer = models.tokenizer()
     tokenizer.save_pretrained(folder / "bert")
     models.bert(len(tokenizer), layers=7).save_pretrained(folder / "bert")
@@ -73,7 +73,7 @@ def write_models(folder: Path) -> None:
 def _commit_protocol(path: Path) -> None:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)  # studies with other protocols may share the project
-        path.write_text("What is compared, and how.\n")
+        path.write_text("The comparisons of this study.\n")
         author = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
         for command in (["init"], ["add", path.name], [*author, "commit", "--message", "The protocol"]):
             subprocess.run(["git", "-C", path.parent, *command], check=True, capture_output=True)
@@ -92,7 +92,7 @@ def _nothing(root: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _shades(labels: np.ndarray, size: int) -> np.ndarray:
-    """Noisy pixels whose brightness is the class's, uint8 (n, size)."""
+    """Return noisy pixels whose brightness encodes the class, uint8 (n, size)."""
     noise = np.random.default_rng(0).integers(0, 56, (len(labels), size), np.uint8)
     noise += 20 * labels.astype(np.uint8)[:, None]
     return noise
@@ -110,7 +110,7 @@ def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
         write_stl10(folder)
         for split, count in stl10.ARCHIVE.rows.items():
             _shades(np.arange(count) % 10, STL10_PIXELS).tofile(folder / f"{split}_X.bin")
-        with (folder / "unlabeled_X.bin").open("r+b") as stream:  # all others stay black
+        with (folder / "unlabeled_X.bin").open("r+b") as stream:  # the others stay black
             stream.write(_shades(np.arange(settings.get("unlabelled", 0)) % 10, STL10_PIXELS).tobytes())
 
 

@@ -1,4 +1,4 @@
-"""Runs every shipped section in miniature, several in one call of Snakemake, and judges what each left behind."""
+"""Run every shipped section in miniature, several per call of Snakemake, and check the results."""
 
 import html
 import json
@@ -45,13 +45,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that failed: its rule, and its log's path below the results."""
+    """A failed job: its rule and its log file."""
 
     rule: str
     log: str
 
     def concerns(self, names: Iterable[str]) -> bool:
-        """Whether the job is one of these studies', or is shared by studies."""
+        """Return whether the job belongs to one of these studies, or to several studies."""
         return self.log.split("/")[1] in {*names, *SHARED}
 
 
@@ -64,11 +64,11 @@ class Group:
     failures: list[Failure] = field(default_factory=list)
 
     def accepts(self, sections: Mapping[str, Any]) -> bool:
-        """Whether no other section has one of these names."""
+        """Return whether no other section has one of these names."""
         return all(self.sections.get(name, section) == section for name, section in sections.items())
 
     def snakemake(self, names: Iterable[str], *targets: str) -> subprocess.CompletedProcess[str]:
-        """Run some of the sections; what fails stops nothing else."""
+        """Run some of the sections; a failed job stops only jobs that depend on it."""
         self.project.configure(**{name: self.sections[name] for name in names})
         done = self.project.snakemake(*targets, "--keep-going", timeout=LONGEST)
         with (self.project.path / "snakemake.log").open("a") as log:
@@ -76,7 +76,7 @@ class Group:
         return done
 
     def run(self) -> None:
-        """Run all sections; then, where one failed, put those that failed aside and make the page of the others."""
+        """Run all sections; if some fail, move them aside and make the page of the others."""
         done = self.snakemake(self.sections)
         blocks = re.findall(r"^Error in rule (\w+):\n((?: {4}.*\n)+)", done.stdout + done.stderr, flags=re.MULTILINE)
         failures = [Failure(rule, re.search(r"log: (\S+)", block)[1]) for rule, block in blocks if "log: " in block]
@@ -93,12 +93,12 @@ class Group:
             self.snakemake(whole, "results/index.html")
 
     def results(self, name: str) -> Path:
-        """The section's folder of results, wherever it is now."""
+        """Return the section's results folder, which is moved if the section failed."""
         aside = self.project.path / "failed" / name
         return aside if aside.exists() else self.project.path / "results" / name
 
     def lacking(self, name: str) -> list[str]:
-        """Figures, tables and class probabilities of the section that are not there, or are empty."""
+        """Return the figures, tables and class probabilities of the section that are missing or empty."""
         study = load_configuration(self.sections, "miniatures").studies[name]
         wanted = [f"figures/{figure}.{ending}" for figure in figures_by_name(study) for ending in ("png", "pdf", "svg", "txt")]
         wanted += [f"tables/{table}.{ending}" for table in tables_by_name(study) for ending in ("csv", "md", "tex", "txt")]
@@ -107,7 +107,7 @@ class Group:
         return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]
 
     def problems(self, name: str) -> list[str]:
-        """What a section should have and has not; none: it passes."""
+        """Return the missing results of a section; an empty list: it passes."""
         found = [f"results/{name}/{file} is missing or empty" for file in self.lacking(name)]
         study = load_configuration(self.sections, "miniatures").studies[name]
         if isinstance(study, TrainedStudy) and not found:
@@ -118,7 +118,7 @@ class Group:
         return found
 
     def logs(self, name: str) -> str:
-        """The ends of the logs of the jobs that failed for the section, and of those that it needs."""
+        """Return the ends of the logs of failed jobs of the section and of those that it needs."""
         concerned = [failure for failure in self.failures if failure.concerns({name, *needs(self.sections[name])})]
         if not concerned:
             return _end(self.project.path / "snakemake.log")
@@ -130,7 +130,7 @@ class Group:
 
 
 def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
-    """Whether the primary contrast was measured on the test split and has a difference, and all rows are declared."""
+    """Return what is wrong with the primary contrast on the test split, and undeclared rows."""
     primary = study.primary
     rows, found = load_rows(artefacts / "rows.parquet"), []
     if primary.measurement.rows_of(rows[rows["split"] == "test"]).empty:
@@ -205,10 +205,10 @@ class Miniatures:
             print(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
 
     def problems(self, section: Section) -> list[str]:
-        """What a section should have and has not."""
+        """Return the missing results of a section."""
         refused = self.refused.get(section.file)
         return [refused] if refused is not None else self.groups[section.file].problems(section.name)
 
     def logs(self, section: Section) -> str:
-        """The ends of the logs of what failed for the section."""
+        """Return the ends of the logs of failed jobs of the section."""
         return self.groups[section.file].logs(section.name) if section.file in self.groups else ""

@@ -1,4 +1,4 @@
-"""A shipped section in miniature: what is overridden, and nothing else."""
+"""Make a miniature of a shipped section by overriding listed keys."""
 
 import functools
 import json
@@ -13,10 +13,10 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.settings import format_value
 
-# What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
+# Values of a miniature by kind of study and dotted key: paths, sizes of images and networks, lengths and counts.
 # `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.
-# Everything else is as shipped, but for seeds and sweeps, of which two values stay, and more where the file names them. A printed
-# table stands beside the conditions that stay.
+# Everything else is as shipped, except seeds and sweeps: two values are kept, and more if the file names them. Published numbers
+# are kept for the conditions that are kept.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "images": {
         "dataset.resolution": 8,
@@ -80,17 +80,17 @@ VARIANTS = 2
 
 
 def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """The sections of a configuration file in miniature, by name.
+    """Return the miniature sections of a configuration file by name.
 
     Args:
-        file: the configuration, as YAML gives it.
+        file: the configuration as read from YAML.
         where: its path, for messages.
 
     Raises:
         UserError: if the file is not a valid configuration.
     """
     configuration = load_configuration(file, where)
-    found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # without YAML's shared parts
+    found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # resolves YAML anchors
     printed = [
         (name, table, table.pop("settings"))
         for name, section in found.items()
@@ -113,14 +113,14 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
 
 
 def _corpora(found: Mapping[str, Any], name: str) -> set[int]:
-    """Seeds whose corpus of the likelihood section `name` is read by studies with one corpus per seed."""
+    """Return the seeds whose corpora of the likelihood section `name` are read by studies with one corpus per seed."""
     readers = [section for section in found.values() if section.get("dataset", {}).get("text") == name]
     own = [section for section in readers if SEED in (section["dataset"].get("corpus") or "")]
     return {seed for section in own for seed in (*section["seeds"], *section.get("tuning", {}).get("seeds", ()))}
 
 
 def _labels(section: Mapping[str, Any]) -> set[str]:
-    """Labels of the values of the section's sweeps, such as ``batch_size=64``."""
+    """Return labels of the values of the section's sweeps, such as ``batch_size=64``."""
     parts = (part for part in section.values() if isinstance(part, dict))
     swept = ((key, values) for part in parts for key, values in part.items() if isinstance(values, list))
     return {f"{key}={format_value(value)}" for key, values in swept for value in values}
@@ -129,7 +129,7 @@ def _labels(section: Mapping[str, Any]) -> set[str]:
 def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str, corpora: set[int]) -> None:
     """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``, and `corpora`.
 
-    In a tuned study all objectives keep as many configurations as each other: two values of one setting, one of each other.
+    In a tuned study all objectives keep equally many configurations: two values of one setting, one value of the others.
     """
     study = configuration.studies[name]
     models = {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)} if isinstance(study, TrainedStudy) else {}
@@ -152,7 +152,7 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
 
 
 def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:
-    """Set a value wherever its key leads; what a study sweeps stays."""
+    """Set a value at every place that matches its key, except in sweeps."""
     first, _, word = keys[0].removesuffix("]").partition("[")
     for key in [*section] if first == "*" else [first]:
         stated = section.get(key)
@@ -168,7 +168,7 @@ def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stat
 
 
 def differences(shipped: Any, miniature: Any, key: str = "") -> Iterator[str]:
-    """Dotted keys of what differs between two configurations."""
+    """Yield the dotted keys of the differences between two configurations."""
     if isinstance(shipped, dict) and isinstance(miniature, dict):
         for name in {**shipped, **miniature}:
             yield from differences(shipped.get(name), miniature.get(name), f"{key}.{name}" if key else name)

@@ -1,4 +1,4 @@
-"""A section that fails is reported with the reason, and stops no other."""
+"""A section that fails is reported with the reason; the others are not stopped."""
 
 import pytest
 

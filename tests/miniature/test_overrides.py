@@ -1,4 +1,4 @@
-"""A miniature is the shipped section, but for a short list of keys; and what has no fixture is refused by name."""
+"""A miniature differs from the shipped section in a short list of keys; a source without a fixture is an error."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.miniature.harness import shipped
 from tests.miniature.overrides import differences, miniatures
 from trueneg.config.reading import load_configuration
 
-# Paths and models, sizes of images and networks, lengths of trainings, and how many images, seeds and variants.
+# Paths and models, sizes of images and networks, lengths of training, and counts.
 SHORT_LIST = [
     r"(dataset|reports)\.path",
     r"(objectives\.[^.]+\.)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
@@ -26,7 +26,7 @@ SHORT_LIST = [
 
 
 @pytest.mark.parametrize("file", shipped())
-def test_a_miniature_differs_in_listed_keys_and_shorter_sweeps_alone(file):
+def test_a_miniature_differs_only_in_listed_keys_and_shorter_sweeps(file):
     content = shipped()[file]
     small = miniatures(content, file)
     load_configuration(small, file)
@@ -36,7 +36,7 @@ def test_a_miniature_differs_in_listed_keys_and_shorter_sweeps_alone(file):
         before, after = content[name], small[name]
         for part in setting.split("."):
             before, after = before.get(part), after.get(part)
-        if setting == "published":  # without the printed numbers of a condition that is left out
+        if setting == "published":  # without the published numbers of conditions that are left out
             for whole, part in zip(before, after, strict=True):
                 assert whole == part | {"settings": whole["settings"]}
                 assert part["settings"].items() < whole["settings"].items()
@@ -45,14 +45,14 @@ def test_a_miniature_differs_in_listed_keys_and_shorter_sweeps_alone(file):
         assert shorter or any(re.fullmatch(listed, setting) for listed in SHORT_LIST), key
 
 
-def test_values_of_a_sweep_that_a_label_names_stay():
+def test_values_of_a_sweep_that_a_label_names_are_kept():
     study = shipped()["config/studies/bcl_digits.yaml"]["bcl_digits"]
     study["training"]["batch_size"] = [16, 32, 64, 128]
     study["primary"]["dataset"] = "batch_size=128"
     assert miniatures({"study": study}, "a test")["study"]["training"]["batch_size"] == [16, 128]
 
 
-def test_a_printed_table_stands_beside_the_conditions_that_stay():
+def test_published_numbers_of_the_kept_conditions_are_kept():
     study = miniatures(shipped()["config/studies/bcl.yaml"], "a test")["bcl_cifar10"]
     assert study["training"]["batch_size"] == [16, 128]
     assert study["published"][0]["settings"] == {"batch_size=16": "N=30", "batch_size=128": "N=254"}

@@ -1,0 +1,171 @@
+"""Every script in benchmarks/ runs, here at a tiny size."""
+
+import importlib.util
+import itertools
+import json
+import os
+import re
+import sys
+
+import pandas as pd
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from tests.data.pictures import encoded, picture
+from tests.data.test_reports import XML, archive
+from tests.projects import ROOT
+from trueneg.config.reading import read_configuration
+from trueneg.data.reports import open_i
+from trueneg.specs import encoders
+from trueneg.store.rows import to_table
+from trueneg.training import image_loading
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Return a function that runs a script with some arguments and other values of its constants, and returns what it prints."""
+
+    def run(name, *arguments, **constants):
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / f"benchmarks/{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)  # worker processes unpickle its functions
+        spec.loader.exec_module(module)
+        for constant, value in constants.items():
+            monkeypatch.setattr(module, constant, value)
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        threads = torch.get_num_threads()
+        try:
+            with torch.compiler.set_stance("force_eager"):  # compiling takes a minute
+                module.main()
+        finally:
+            torch.set_num_threads(threads)
+        return capsys.readouterr().out
+
+    return run
+
+
+def cells(printed):
+    """Return the cells of the Markdown tables in a text, row by row, without headings."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in printed.splitlines() if line.startswith("| ")]
+    return [row for row in rows if any(cell[:1].isdigit() or cell[1:2].isdigit() for cell in row[1:])]
+
+
+def test_augment(run):
+    assert len(cells(run("augment", "--batches", 2, "--rounds", 1, BATCH=4))) == 4
+
+
+def test_dag(run):
+    assert re.search(r"^20 jobs asked for: [1-9]\d planned in", run("dag", "--jobs", 20))
+
+
+def test_decoding(run, tmp_path):
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_bytes(encoded(picture(number)))
+    printed = run("decoding", tmp_path, "--resolution", 8, "--rounds", 1)
+    assert printed.startswith("3 images")
+    assert len(cells(printed)) == 1
+
+
+def test_default_step(run):
+    assert [row[0] for row in cells(run("default_step", "--epochs", 1, "--objectives", "CL"))] == ["CL"]
+
+
+def test_encoder(run):
+    assert len(cells(run("encoder", "--rounds", 1, "--threads", 1, SIDE=32, VIEWS=(2, 4, 8)))) == 6
+
+
+def test_gpu_hours(run):
+    ((file, study, runs, _),) = cells(run("gpu_hours", ROOT / "config/studies/cifar10.yaml", ROOT / "config/config.yaml"))
+    assert file.endswith("cifar10.yaml")
+    assert study == "cifar10"
+    assert int(runs) > 0
+
+
+def test_image_cache(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 1000)
+    tiny = {"IMAGES": 200, "SIDE": 16, "BATCH_SIZE": 2, "NETWORKS": {"small": (encoders.SmallEncoderSettings(name="small"), 1)}}
+    assert len(cells(run("image_cache", "--rounds", 1, "--folder", tmp_path, **tiny))) == 5
+
+
+def test_losses(run, tmp_path):
+    tiny = {"BATCHES": (16, 32), "SMALL_BATCHES": (16,), "PEAK_BATCH": 32}
+    printed = run("losses", "--threads", 1, "--seconds", 0, "--table", tmp_path / "table.md", **tiny)
+    names = {row[0] for row in cells(printed)}
+    assert {"lightly NTXentLoss", "OpenCLIP ClipLoss", "ReCo", "CL in chunks of 1024", "quantile, 1 %", "256"} <= names
+    assert (tmp_path / "table.md").read_text() in printed
+
+
+def test_power(run):
+    printed = run("power", ROOT / "evidence/tuned_baseline_small", "--pilot", 100, 101, "--seeds", 12)
+    assert printed.count(" points") == 3
+
+
+# Scores each token with a forward pass of its own, in the interface of minicons.
+PEER = """
+import torch
+
+class MaskedLMScorer:
+    def __init__(self, model, device, tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+
+    @torch.no_grad()
+    def sequence_score(self, texts, reduction, PLL_metric):
+        encoded = (torch.tensor(self.tokenizer(text)["input_ids"]) for text in texts)
+        return [reduction(torch.stack([self.log_probability(ids, place) for place in range(1, len(ids) - 1)])) for ids in encoded]
+
+    def log_probability(self, ids, place):
+        masked = ids.clone()
+        masked[place] = self.tokenizer.mask_token_id
+        return self.model(masked[None]).logits[0, place].log_softmax(0)[ids[place]]
+"""
+
+
+def test_pseudo_likelihood(run, monkeypatch, tmp_path):
+    for name, text in {"minicons/scorer.py": PEER, "minicons-0.dist-info/METADATA": "Name: minicons\nVersion: 0\n"}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(PreTrainedTokenizerFast, "batch_encode_plus", None, raising=False)  # the script sets it
+    parts = enumerate(("heart", "lung", "aorta", "spine"))
+    reports = [XML.format(number=number, findings=f"The {part} is normal.", impression="", codes="") for number, part in parts]
+    archive(tmp_path / open_i.ARCHIVE, dict(enumerate(reports)))
+    (tmp_path / "table.md").write_text("before\n<!-- measured -->\n<!-- measured -->\nafter\n")
+    arguments = ("--archive", tmp_path, "--threads", 1, "--turns", 1, "--table", tmp_path / "table.md")
+    printed = run("pseudo_likelihood", *arguments, WIDTH=8, WORDS=200, PRODUCT_SECONDS=0.01, MEMORY_COUNTS=(3, 5))
+    assert len(cells(printed)) == 5
+    assert float(re.search(r"largest difference to minicons (\S+) nats", printed)[1]) < 1e-4
+    assert (tmp_path / "table.md").read_text() == f"before\n<!-- measured -->\n{printed}<!-- measured -->\nafter\n"
+
+
+def test_setting(run, tmp_path):
+    """Each objective has its temperature selected on the validation split, though the other one is better on the test split."""
+    folder = tmp_path / "pilot/artefacts"
+    folder.mkdir(parents=True)
+    study = read_configuration([str(ROOT / "config/studies/digits_pilot.yaml")]).studies["digits_pilot"]
+    (folder / "study.yaml").write_text(study.model_dump_json())
+    (folder / "runs.json").write_text(json.dumps([{"seconds": 30}, {"seconds": 42}]))
+    rows = []
+    for objective, selected, gains in (("CL", 0.1, (0, 0, 0)), ("Oracle", 0.5, (0.1, 0.12, 0.14))):
+        for (seed, gain), temperature in itertools.product(enumerate(gains), (0.1, 0.5)):
+            run_of = {"objective": objective, "seed": seed, "condition": json.dumps({"temperature": temperature})}
+            values = {"validation": 0.5 + 0.1 * (temperature == selected), "test": 0.7 - 0.2 * (temperature == selected) + gain}
+            rows += [{**run_of, "split": split, "value": value} for split, value in values.items()]
+    common = {"study": "pilot", "dataset": "digits", "run": "0", "variant": "{}", **study.primary.measurement._asdict()}
+    to_table(pd.DataFrame(rows).assign(**common)).to_parquet(folder / "rows.parquet")
+    printed = run("setting", tmp_path / "pilot", "--seeds", 4)
+    assert "| pilot | 36 | +12.00 | 1.15 |" in printed
+    assert "| Oracle | 50.0 | **60.0** |" in printed
+
+
+def test_size(run, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/module.py").write_text(
+        '"""Text."""\n\nimport os\n\n# Why.\nx = (\n    1\n)\n\n\ndef f():\n    "Text."\n'
+    )
+    assert re.search(r"^package +4 lines +1 modules$", run("size", tmp_path), re.M)
+
+
+def test_every_script_has_a_test():
+    assert {f"test_{path.stem}" for path in (ROOT / "benchmarks").glob("*.py")} <= globals().keys()
