@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from trueneg.specs.objectives.base import Objective
-from trueneg.training.loop import Training
+from trueneg.training.loop import TrainingRun
 
 # A value of each setting that has no default. A new objective with another one is added here.
 REQUIRED = {"class_probability": 0.05, "share": 0.1}
 # Further settings that a model asks for, by its name.
-GUIDED = {"TwoViewsGuidedRemoval", "DirectedGuidedRemoval", "TwoViewsRemovedViews"}
+GUIDED = {"TwoViewGuidedRemoval", "PairEstimatorGuidedRemoval", "TwoViewRemovedViews"}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,7 +55,7 @@ class _Updated(Exception):  # noqa: N818 (no error)
     pass
 
 
-def train_one_update(training: Training) -> None:
+def train_one_update(training: TrainingRun) -> None:
     """Train until the first update is done; the gradients and the sums of the monitors remain."""
 
     def stop() -> None:

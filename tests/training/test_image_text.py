@@ -27,7 +27,7 @@ from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.masked_words import masked_positions
-from trueneg.training.pair_data import PairData, Pairs
+from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 from trueneg.training.text_similarity import TextSimilarity
 
@@ -272,7 +272,7 @@ def test_the_order_of_a_batch_does_not_matter(source, parts, name):
     objective = {key: value for key, value in OBJECTIVES[name].items() if key not in ("masked_words_weight", "mask_share")}
     similarity, order = random_similarity(), torch.randperm(24, generator=torch.Generator().manual_seed(2))
     straight = loss_of(objective, source, parts, similarity, 2.0)
-    turned = loss_of(objective, source, (data, Pairs(*(one[order] for one in pairs))), similarity[order][:, order], 2.0)
+    turned = loss_of(objective, source, (data, PairIndices(*(one[order] for one in pairs))), similarity[order][:, order], 2.0)
     assert turned.loss.item() == pytest.approx(straight.loss.item(), rel=1e-9)
     torch.testing.assert_close(turned.at_bound, straight.at_bound[order])
 
