@@ -28,13 +28,7 @@ from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.targets import Attracted, HalfUniform
 
 COUNT = 8
-ESTIMATORS = {
-    "dcl": Debiased(),
-    "hcl": HardNegative(1.0),
-    "bcl": Bayesian(0.8, 1.0),
-    "oracle": Oracle(),
-    "remove": Removed(0.5),
-}
+ESTIMATORS = {"dcl": Debiased(), "hcl": HardNegative(1.0), "bcl": Bayesian(0.8, 1.0), "oracle": Oracle(), "remove": Removed(0.5)}
 WHICH = {"guided": Guided(0.1), "quantile": Quantile(0.3), "top k": Removed(0.3, top_k=2)}
 
 

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from tests.losses.by_the_book import recovered
 from trueneg.losses import Bayesian, HardNegative, Uncorrected
-from trueneg.losses.estimators.bayesian import (
-    recovered_distribution,
-    released_weight,
-    true_negative_probability,
-)
+from trueneg.losses.estimators.bayesian import recovered_distribution, released_weight, true_negative_probability
 
 PROPERTIES = settings(deadline=None, max_examples=60)
 ALPHAS = st.floats(0.5, 1) | st.sampled_from([0.5, 1.0])
@@ -37,7 +33,7 @@ def test_the_recovered_distribution_solves_the_quadratic(alpha, eta, mixture):
 
 @PROPERTIES
 @given(st.floats(0.5, 0.99), ETAS, st.floats(0.5, 1))
-def test_the_released_weights_have_mean_one_where_hardness_is_the_truth(alpha, eta, beta):
+def test_the_released_weights_have_mean_1(alpha, eta, beta):
     """∫ω dF_u = ∫x_htn dF = 1, as x_htn is a density; so is x_tn, the weight at β = ½."""
     mixture = (torch.arange(20_000, dtype=torch.float64)[None] + 0.5) / 20_000
     distribution = recovered_distribution(mixture, alpha, eta)
@@ -49,7 +45,7 @@ def test_the_released_weights_have_mean_one_where_hardness_is_the_truth(alpha, e
 
 @pytest.mark.parametrize("form", ["paper", "consistent"])
 @pytest.mark.parametrize("eta", [0.0, 0.1, 0.5, 0.9])
-def test_an_encoder_that_knows_nothing_leaves_hardness_alone(form, eta):
+def test_an_uninformative_encoder_leaves_only_the_hardness_weights(form, eta):
     """α = ½: p(TN) is τ⁻ for all, which the normalisation takes out."""
     negatives = torch.randn(3, 9, dtype=torch.float64)
     for beta in (0.0, 1.5):

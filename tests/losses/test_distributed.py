@@ -20,9 +20,7 @@ ROOT = Path(__file__).parents[2]
         (2, "gloo"),
         pytest.param(4, "gloo", marks=pytest.mark.long),
         pytest.param(
-            2,
-            "nccl",
-            marks=pytest.mark.skipif(torch.cuda.device_count() < 2, reason="nccl needs a GPU for each process"),
+            2, "nccl", marks=pytest.mark.skipif(torch.cuda.device_count() < 2, reason="nccl needs a GPU for each process")
         ),
     ],
 )

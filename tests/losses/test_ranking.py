@@ -102,7 +102,7 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
 COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]  # anchors, positives, hard negatives
 
 
-def test_equal_texts_are_no_negatives():
+def test_equal_texts_are_not_negatives():
     """Anchors 0 and 2 share their positive, and the hard negatives repeat anchors 1 and 0."""
     exclude = torch.tensor([[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 0], [1, 0, 1, 0, 0, 0]]).bool()
     model = Bag(0)
@@ -139,7 +139,7 @@ def of_flash_attention(texts):
     ],
     ids=["wide", "left", "wide left", "offsets", "cu_seq_lens"],
 )
-def test_equal_texts_are_found_however_they_are_padded(layout):
+def test_equal_texts_are_recognised_with_any_padding(layout):
     def model(features):
         return {"sentence_embedding": features["embedding"]}
 
@@ -162,7 +162,7 @@ def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
     assert model.words.grad.abs().sum() > 0
 
 
-def test_an_anchor_with_one_text_for_all_candidates_has_no_loss():
+def test_an_anchor_whose_candidates_are_all_equal_has_loss_0():
     assert loss_of([[[0]] * 40, [[1]] * 40], Guided()) == 0
     assert loss_of([[[0]] * 40, [[1]] * 40], Uncorrected(), same_text=False).item() == pytest.approx(math.log(40))
 
@@ -179,7 +179,7 @@ def test_labels_and_known_similarity_reach_the_estimator():
     torch.testing.assert_close(oracle, expected.loss)
 
 
-def test_chunks_and_autocast_change_nothing():
+def test_chunks_and_autocast_do_not_change_the_loss():
     for estimator in (Uncorrected(), Guided(0.05)):
         expected = loss_of(COLUMNS, estimator)
         torch.testing.assert_close(loss_of(COLUMNS, estimator, chunk_size=2), expected, rtol=1e-12, atol=0)
@@ -202,13 +202,13 @@ def with_words(seed, *words, longest=None):
     return model
 
 
-def test_a_guide_with_the_same_vocabulary_is_taken():
+def test_a_guide_with_the_same_vocabulary_is_accepted():
     model = with_words(0, "a", "b")
     for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer of its own
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 
-def test_a_last_batch_of_one_pair_has_no_loss_and_no_gradient():
+def test_a_batch_of_one_pair_has_loss_and_gradient_0():
     model = Bag(0)
     loss = RankingLoss(model, Debiased(0.1))([tokenised([[0]]), tokenised([[1]])])
     loss.backward()
@@ -233,6 +233,6 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
         (lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2), "pixel_values; pass same_text=False"),
     ],
 )
-def test_odd_input_is_reported_in_one_sentence(call, message):
+def test_invalid_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -21,7 +21,7 @@ def test_loss_and_gradient_equal_the_double_sum(seed, count, dimensions, weight,
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_only_the_orthogonality_constraint_pulls_opposite_negatives_back():
+def test_only_the_orthogonality_constraint_penalises_negative_cosines():
     u = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     assert RelaxedContrastiveLoss(0.6)(u, u).item() == 0
     assert RelaxedContrastiveLoss(0.6, relaxed=False)(u, u).item() == pytest.approx(1.2)
@@ -37,7 +37,7 @@ def test_it_stays_in_float32_under_autocast_and_is_finite_for_zeros():
     assert bool(v.grad.isfinite().all())
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence():
+def test_invalid_input_is_refused():
     with pytest.raises(ValueError, match="negative_weight is -1"):
         RelaxedContrastiveLoss(-1)
     with pytest.raises(ValueError, match=r"\(4, 2\) and \(3, 2\)"):

@@ -146,10 +146,7 @@ def test_gradients_reach_every_parameter(model):
         ({"model": "RN5"}, "RN5 is not a model of open_clip; expected one of RN50, "),
         ({"model": "nowhere.json"}, "nowhere.json: does not exist; expected a JSON configuration of open_clip"),
         ({"model": "ViT-B-32"}, "ViT-B-32 cannot be used; expected a CLIP model with a ResNet"),
-        (
-            {"model": "RN50", "weights": "openai"},
-            "different activation; use the model RN50-quickgelu",
-        ),
+        ({"model": "RN50", "weights": "openai"}, "different activation; use the model RN50-quickgelu"),
         ({"weights": "nowhere.pt"}, "nowhere.pt does not exist; expected a file or an open_clip tag (none"),
         ({"weights": __file__}, "a complete state dict of open_clip's"),
     ],

@@ -1,7 +1,5 @@
 """The image–text model: shapes, projections, compatibility with the losses, and learning on a toy problem."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from torch.nn import functional
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio, upsample
 from trueneg.evaluation.retrieval import recall_at_k
 from trueneg.losses import CrossModalLoss, Debiased, RelaxedContrastiveLoss
-from trueneg.models import image_text
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity, heatmaps
 from trueneg.models.spatial_encoders import SmallSpatialResNet
@@ -139,9 +136,3 @@ def test_training_learns_to_match_and_localise_sentences():
         ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(grids, masks, strict=True)]
     assert np.mean(recalls) > 0.9
     assert np.mean(ratios) > 1
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(image_text)
-    assert attempted
-    assert not failed

@@ -1,6 +1,5 @@
 """Aggregators and RoIAlign, compared with loops over regions and bilinear means, and their properties."""
 
-import doctest
 import math
 
 import hypothesis.strategies as st
@@ -10,14 +9,7 @@ from hypothesis import given, settings
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-from trueneg.models import region_similarity
-from trueneg.models.region_similarity import (
-    ImageEmbeddings,
-    RegionSimilarity,
-    box_features,
-    heatmaps,
-    log_sum_exp,
-)
+from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, box_features, heatmaps, log_sum_exp
 
 
 def cosine(a, b):
@@ -216,9 +208,3 @@ def test_the_feature_of_a_regions_own_box_is_the_region():
     regions = torch.arange(16.0).view(1, 1, 4, 4)
     box = torch.tensor([[64.0, 32.0, 96.0, 64.0]])  # column 2, row 1 of cells of 32 pixels
     assert box_features(regions, [box], (128, 128), output=1, samples=1).item() == 6
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(region_similarity)
-    assert attempted
-    assert not failed

@@ -1,7 +1,5 @@
 """Spatial encoders equal torchvision's networks before the pooling; weights load from files or raise clear errors."""
 
-import doctest
-
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -11,7 +9,6 @@ from torchvision.models.feature_extraction import create_feature_extractor
 
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
-from trueneg.models import spatial_encoders
 from trueneg.models.spatial_encoders import SmallSpatialResNet, SpatialResNet, build_spatial_encoder
 
 NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
@@ -113,12 +110,6 @@ def test_the_small_encoder_uses_he_initialisation():
             fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
             expected, found = (2 / fan_out) ** 0.5, module.weight.std().item()
             assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(spatial_encoders)
-    assert attempted
-    assert not failed
 
 
 def test_out_of_memory_is_not_reported_as_damaged_weights():

@@ -1,6 +1,5 @@
 """BERT encoders match transformers; freezing, padding, truncation and errors."""
 
-import doctest
 import json
 import os
 import re
@@ -16,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer, DistilBertConfig, DistilBertModel
 
 from trueneg.errors import UserError
-from trueneg.models import text_encoders
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
 from trueneg.training.guides import moving_average
 
@@ -233,9 +231,3 @@ def test_loading_prints_nothing(folder, capfd):
     load_bert(folder)
     written = capfd.readouterr()
     assert written.out == written.err == ""
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(text_encoders)
-    assert attempted
-    assert not failed

@@ -38,10 +38,7 @@ PAIRED = {
     "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
     "guided by an average": ({"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE}, NO_DROPOUT),
-    "soft targets of pairs": (
-        {"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}},
-        NO_DROPOUT,
-    ),
+    "soft targets of pairs": ({"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}}, NO_DROPOUT),
     "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
 }
 

@@ -1,6 +1,5 @@
 """Several processes that train together: the result of one, whatever the objective; and what happens when one of them fails."""
 
-import doctest
 import json
 import os
 import signal
@@ -34,7 +33,7 @@ def of_two():
     return json.loads(done.stdout)
 
 
-def test_two_processes_train_as_one_does(of_two):
+def test_two_processes_give_the_result_of_one(of_two):
     """Also with batch normalisation, measured schedules, labels, guides and soft targets: each update's gradient is that
     of the whole batch.
     """
@@ -130,7 +129,7 @@ def gone(processes, within=30):
 
 
 @pytest.mark.long
-def test_a_killed_process_ends_the_job_in_a_sentence_and_the_next_one_continues(tmp_path):
+def test_a_killed_worker_ends_the_job_with_an_error_and_the_next_job_resumes(tmp_path):
     job = new_job(tmp_path, **LONG)
     seen = []
 
@@ -149,7 +148,7 @@ def test_a_killed_process_ends_the_job_in_a_sentence_and_the_next_one_continues(
 
 
 @pytest.mark.long
-def test_a_process_that_stands_still_ends_the_job_instead_of_hanging_it(tmp_path, monkeypatch):
+def test_a_stopped_worker_ends_the_job_instead_of_blocking_it(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed.run_distributed, "__defaults__", (30.0,))
     job = new_job(tmp_path, **LONG)
     seen = []
@@ -166,7 +165,7 @@ def test_a_process_that_stands_still_ends_the_job_instead_of_hanging_it(tmp_path
 
 
 @pytest.mark.long
-def test_the_processes_end_with_a_killed_job_and_its_successor_continues(tmp_path):
+def test_workers_end_with_a_killed_job_and_the_next_job_resumes(tmp_path):
     reference = new_job(tmp_path / "reference", epochs=3, devices=2)
     train_runs(**reference.arguments())
     job = new_job(tmp_path / "killed", epochs=3, devices=2)
@@ -185,13 +184,7 @@ def test_the_processes_end_with_a_killed_job_and_its_successor_continues(tmp_pat
 
 
 @pytest.mark.long
-def test_a_sentence_of_a_process_is_that_of_the_job(tmp_path):
+def test_a_user_error_of_a_worker_is_raised_by_the_job(tmp_path):
     job = new_job(tmp_path, devices=2, learning_rate=1e30, schedule="constant")
     with pytest.raises(UserError, match=r"The loss became nan in epoch 1|the weights contain NaN"):
         train_runs(**job.arguments())
-
-
-def test_the_examples_hold():
-    result = doctest.testmod(distributed)
-    assert result.attempted
-    assert not result.failed

@@ -59,13 +59,10 @@ def unfinished(job):
     return {path.name for path in job.store.path.iterdir()} and not list(job.store.path.glob(f"*/{RunStore.RECORD}"))
 
 
-def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference, tmp_path):
+def test_a_file_size_limit_is_reported_and_the_run_resumes_without_it(reference, tmp_path):
     job = new_job(tmp_path, epochs=2)
     size = len(reference.model)
-    with (
-        files_of_at_most(size // 2),
-        pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"),
-    ):
+    with files_of_at_most(size // 2), pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"):
         train_runs(**job.arguments())
     assert unfinished(job)
     assert not (job.folder / "manifest.json").exists()
@@ -74,7 +71,7 @@ def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference,
     assert job.model == reference.model
 
 
-def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, tmp_path):
+def test_a_full_disk_is_reported_and_the_run_resumes_when_there_is_space(reference, tmp_path):
     job = new_job(tmp_path / "job", epochs=2)
     with mounted(tmp_path / "job/runs", "-o", "size=400k"):
         hog = tmp_path / "job/runs/hog"
@@ -89,7 +86,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, 
 
 
 @pytest.mark.parametrize("writer", ["parquet", "npz", "json", "pixels"])
-def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
+def test_every_writer_of_files_reports_a_full_disk(tmp_path, writer):
     import numpy as np
     import pandas as pd
 
@@ -108,7 +105,7 @@ def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
         write(path)
 
 
-def test_results_that_are_read_only_are_told(tmp_path):
+def test_a_read_only_results_folder_is_reported(tmp_path):
     job = new_job(tmp_path / "job")
     with (
         mounted(tmp_path / "job/runs", "-o", "ro"),
@@ -118,7 +115,7 @@ def test_results_that_are_read_only_are_told(tmp_path):
     assert not (job.folder / "manifest.json").exists()
 
 
-def test_a_network_that_no_memory_holds_leaves_no_finished_run(tmp_path):
+def test_a_network_that_does_not_fit_in_memory_leaves_no_finished_run(tmp_path):
     """A real allocation of terabytes, which fails at once; on a CPU, torch has no error of its own for it."""
     job = new_job(tmp_path)
     job.runs[0]["settings"]["projection"]["hidden"] = 10**12
@@ -127,7 +124,7 @@ def test_a_network_that_no_memory_holds_leaves_no_finished_run(tmp_path):
     assert unfinished(job)
 
 
-def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_checkpoint(reference, tmp_path, monkeypatch):
+def test_gpu_out_of_memory_is_reported_and_the_run_resumes(reference, tmp_path, monkeypatch):
     job = new_job(tmp_path, epochs=2)
     steps, step = [], torch.optim.Adam.step
 
@@ -146,12 +143,12 @@ def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_chec
     assert job.model == reference.model
 
 
-def test_other_errors_are_not_told_as_a_lack_of_memory():
+def test_other_errors_are_not_reported_as_out_of_memory():
     with pytest.raises(RuntimeError, match="shapes"), catch_out_of_memory("training", "Nothing to do."):
         raise RuntimeError("shapes do not match")
 
 
-def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
+def test_a_nan_loss_leaves_no_finished_run(tmp_path):
     job = new_job(tmp_path, learning_rate=1e30)
     told = r"The loss became nan in epoch (\d) of 3 \(updates \d+ to \d+ of 33, objective dcl, seed 0\)"
     with pytest.raises(UserError, match=told):
@@ -160,7 +157,7 @@ def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
     assert job.store.progress(job.run.name)["spent"]
 
 
-def test_weights_that_are_no_numbers_after_the_last_update_leave_no_finished_run(tmp_path):
+def test_nan_weights_after_the_last_update_leave_no_finished_run(tmp_path):
     """Its loss was still a number: that is measured before the update."""
     job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
     with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"):
@@ -168,7 +165,7 @@ def test_weights_that_are_no_numbers_after_the_last_update_leave_no_finished_run
     assert unfinished(job)
 
 
-def test_a_language_model_that_diverges_is_told():
+def test_a_diverging_language_model_is_reported():
     sentences = [f"The nodule measures {number} cm." for number in range(40)]
     settings = {
         "epochs": 2,
@@ -192,7 +189,7 @@ def test_a_language_model_that_diverges_is_told():
 
 
 @pytest.mark.parametrize("jump", [-1e9, pytest.param(1e9, marks=pytest.mark.long)])
-def test_a_clock_that_jumps_changes_nothing(reference, tmp_path, monkeypatch, jump):
+def test_jumps_of_the_system_clock_have_no_effect(reference, tmp_path, monkeypatch, jump):
     """The clock on the wall, and the times of the files that an earlier attempt left."""
     job = new_job(tmp_path, epochs=2)
     job.killed_at(RunStore.CURVES, "half written")

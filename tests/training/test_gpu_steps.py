@@ -133,7 +133,7 @@ FAULTS = [wait_for_a_value, decide_by_a_value, select_by_a_mask, find_the_nonzer
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_step_that_leaves_the_gpu_is_found(monkeypatch, fault):
+def test_a_step_that_leaves_the_gpu_is_detected(monkeypatch, fault):
     without_driver(monkeypatch)
     with pretended_gpu():
         weight = nn.Parameter(torch.ones((), device=GPU))

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import doctest
 import itertools
 import mmap
 import os
@@ -82,15 +81,9 @@ def started(path, monkeypatch):
     return start
 
 
-def test_examples():
-    failed, attempted = doctest.testmod(image_loading)
-    assert attempted
-    assert not failed
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**31 - 1))
-def test_batches_are_the_chosen_images_wherever_they_lie(count, channels, batch_size, seed):
+def test_batches_hold_the_requested_images_in_memory_or_on_disk(count, channels, batch_size, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (50, channels, 3, 4), dtype=np.uint8)
     chosen, numbers = generator.permutation(50)[:count], generator.integers(0, count, generator.integers(1, 60))
@@ -108,7 +101,7 @@ def test_batches_are_the_chosen_images_wherever_they_lie(count, channels, batch_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_batches_reach_a_gpu_whole_while_it_is_busy():
+def test_batches_are_copied_correctly_to_a_busy_gpu():
     images = np.random.default_rng(0).integers(0, 256, (64, 1, 128, 128), dtype=np.uint8)
     device, parts = torch.device("cuda", 0), np.arange(64).reshape(16, 4)
     work, kept = torch.ones(2048, 2048, device=device), []
@@ -118,7 +111,7 @@ def test_batches_reach_a_gpu_whole_while_it_is_busy():
     assert all(np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True))
 
 
-def test_a_few_batches_are_read_ahead_and_no_more():
+def test_a_fixed_number_of_batches_is_read_ahead():
     disk = slow_disk(np.arange(20, dtype=np.uint8).reshape(20, 1, 1, 1))
     with contextlib.closing(read_ahead(disk, np.arange(20)[:, None], CPU)) as batches:
         for number, batch in enumerate(batches):
@@ -132,7 +125,7 @@ def test_a_few_batches_are_read_ahead_and_no_more():
     assert not readers()
 
 
-def test_waiting_is_the_time_in_which_nothing_was_there_to_use():
+def test_waited_is_the_time_until_a_batch_is_ready():
     """The first batch takes a second of whoever asks for it; the work on a batch is no waiting."""
     disk = slow_disk(np.zeros((2, 1, 1, 1), np.uint8), seconds=1.0)
     began = time.perf_counter()
@@ -148,7 +141,7 @@ def test_waiting_is_the_time_in_which_nothing_was_there_to_use():
     assert second.waited <= time.perf_counter() - began - worked - first.waited
 
 
-def test_a_batchs_images_are_asked_for_before_they_are_needed(tmp_path):
+def test_announced_images_are_read_into_the_page_cache(tmp_path):
     """What the system has in its cache, page by page, before and after a batch of a forgotten file was announced."""
     np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(tmp_path / "images")
     images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
@@ -178,7 +171,7 @@ def in_cache(images):
     return np.array([there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all() for a, b in itertools.pairwise(starts)])
 
 
-def test_an_error_of_the_reading_comes_in_its_batchs_turn_and_leaves_no_thread():
+def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():
     batches = read_ahead(slow_disk(np.zeros((9, 1, 1, 1), np.uint8), failing=3), np.arange(9)[:, None], CPU)
     next(batches), next(batches)
     with pytest.raises(OSError, match="the disk is gone"):
@@ -187,7 +180,7 @@ def test_an_error_of_the_reading_comes_in_its_batchs_turn_and_leaves_no_thread()
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_from_the_disk_is_the_run_from_the_device_bit_for_bit(started, name):
+def test_reading_from_disk_gives_the_same_run_bit_for_bit(started, name):
     resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
     rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
     assert without_times(rows[0]) == without_times(rows[1])
@@ -203,7 +196,7 @@ def without_times(rows):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_is_interrupted_leaves_no_thread_and_continues_either_way_with_the_same_result(started, name):
+def test_an_interrupted_run_leaves_no_thread_and_resumes_from_disk_or_memory(started, name):
     whole = started(resident=True, **RUNS[name])
     expected = [whole.train_epoch() for _ in range(whole.epochs)]
     training, rows, done = started(resident=False, **RUNS[name]), [], 0
@@ -227,7 +220,7 @@ def test_a_run_that_is_interrupted_leaves_no_thread_and_continues_either_way_wit
     assert all(torch.equal(value, training.weights()[key]) for key, value in whole.weights().items())
 
 
-def test_the_waiting_of_an_interrupted_epoch_counts(started):
+def test_waiting_before_an_interruption_is_included(started):
     training = started(resident=False, training={"epochs": 1})
     training.load_state(*copied(training.state(), seconds=1000.0, waited=250.0))
     assert training.train_epoch()["waiting"] == pytest.approx(0.25, abs=0.02)
@@ -238,7 +231,7 @@ def copied(state, **changes):
     return {key: value.clone() for key, value in tensors.items()}, values | changes
 
 
-def test_an_interrupt_while_images_are_waited_for_ends_the_reading(started):
+def test_an_interrupt_while_waiting_for_images_stops_reading(started):
     training = started(resident=False, images=lambda images: slow_disk(images, seconds=0.5))
     disk = training.data.images._images
     disk.begun = 0
@@ -255,7 +248,7 @@ def test_an_interrupt_while_images_are_waited_for_ends_the_reading(started):
     assert not readers()
 
 
-def test_an_error_of_the_disk_reaches_the_training(started):
+def test_a_read_error_is_raised_by_training(started):
     training, updates = started(resident=False), []  # channel statistics have been read already
     training.data.images._images = slow_disk(training.data.images._images, failing=2)
     with pytest.raises(OSError, match="the disk is gone"):
@@ -264,7 +257,7 @@ def test_an_error_of_the_disk_reaches_the_training(started):
     assert not readers()
 
 
-def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
+def test_a_run_from_disk_keeps_only_a_few_batches_in_memory(tmp_path, monkeypatch):
     big = np.repeat(np.repeat(texture_source(patients=48).images, 10, axis=2), 10, axis=3)
     write_pairs(texture_source(patients=48, images=big), tmp_path / "pairs.npz")
     del big
@@ -286,7 +279,7 @@ def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 90), st.sampled_from([1, 3]), st.integers(0, 2**31 - 1))
-def test_statistics_of_channels_are_numpys(count, channels, seed):
+def test_channel_statistics_equal_numpy(count, channels, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (100, channels, 5, 4), dtype=np.uint8)
     chosen = generator.permutation(100)[:count]
@@ -296,7 +289,7 @@ def test_statistics_of_channels_are_numpys(count, channels, seed):
     np.testing.assert_allclose(deviations, pixels.std((0, 2, 3)))
 
 
-def test_images_of_the_disk_are_embedded_as_those_in_memory_and_a_block_at_a_time(path, started, monkeypatch):
+def test_images_on_disk_are_embedded_in_blocks_and_equal_those_in_memory(path, started, monkeypatch):
     monkeypatch.setattr(pair_features, "IMAGES_AT_ONCE", 7)
     networks = started(resident=True).networks
     networks.model.eval()

@@ -31,7 +31,7 @@ def phantom(tmp_path_factory):
     return read_pairs(folder / "pairs.npz"), text
 
 
-def test_an_embedding_is_the_mean_of_the_last_layer_over_the_tokens_of_the_sentence_alone(tmp_path):
+def test_an_embedding_is_the_mean_of_the_last_layer_over_the_sentences_tokens(tmp_path):
     model = saved(tmp_path)
     sentences = [*SENTENCES, " ".join(SENTENCES * 3)]
     found = sentence_embeddings(sentences, model, CPU)
@@ -44,7 +44,7 @@ def test_an_embedding_is_the_mean_of_the_last_layer_over_the_tokens_of_the_sente
         torch.testing.assert_close(embedding, torch.stack(list(hidden)).mean(0), atol=1e-5, rtol=1e-4)
 
 
-def test_a_model_that_did_not_score_the_sentences_is_refused(tmp_path):
+def test_a_language_model_other_than_the_recorded_one_is_refused(tmp_path):
     model = saved(tmp_path)
     with pytest.raises(UserError, match=str(tmp_path)):
         sentence_embeddings(SENTENCES, model | {"checksum": "other"}, CPU)
@@ -88,7 +88,7 @@ def test_pairs_of_the_same_sentence_are_removed_together_by_any_quantile_below_o
         assert int((alike > similarity.threshold(quantile)).sum()) == removed
 
 
-def test_frequent_sentences_weigh_as_often_as_they_are_said_in_the_mean():
+def test_the_mean_weights_sentences_by_their_frequency():
     embeddings = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     text_of = torch.tensor([0, 0, 0, 1])
     similarity = TextSimilarity(embeddings, text_of, torch.arange(4))
@@ -96,7 +96,7 @@ def test_frequent_sentences_weigh_as_often_as_they_are_said_in_the_mean():
     torch.testing.assert_close(similarity(torch.arange(4)), rows @ rows.T)
 
 
-def test_sentences_about_the_same_finding_are_more_alike_than_random_ones(phantom):
+def test_sentences_about_the_same_finding_are_more_similar_than_random_ones(phantom):
     source, text = phantom
     table = source.sentences.drop_duplicates("sentence").merge(pd.read_parquet(text["classes"])[["class", "finding", "kind"]])
     table = table[table["kind"] == "positive"].reset_index(drop=True)

@@ -133,10 +133,8 @@ class Estimator:
 class Selecting(Estimator):
     """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss and gradient are 0."""
 
-    def marked(
-        self, negatives: Tensor, *, same_class=None, similarity=None, positive_similarity=None, count=None, views=1
-    ) -> Tensor:
-        """Return (A, N) bool: which negatives to leave out; takes the same arguments as :meth:`mass`."""
+    def marked(self, negatives: Tensor, **facts: Any) -> Tensor:
+        """Return (A, N) bool: which negatives to leave out; takes the same keywords as :meth:`mass`."""
         raise NotImplementedError
 
     def mass(self, positive, negatives, class_probability=None, floor=None, **facts) -> NegativeMass:

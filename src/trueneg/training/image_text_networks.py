@@ -98,8 +98,10 @@ def finished_tensors(networks: Networks) -> dict[str, Tensor]:
         described[IMAGE_CONFIG] = images.config
     statistics = {MEAN: augmentation.mean.flatten(), STD: augmentation.std.flatten()}
     tensors = {name: value.detach().cpu().contiguous() for name, value in (model.state_dict() | statistics).items()}
-    as_bytes = {name: bytearray(json.dumps(content).encode()) for name, content in described.items()}
-    return tensors | {name: torch.frombuffer(content, dtype=torch.uint8) for name, content in as_bytes.items()}
+    texts_as_bytes = {
+        name: torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8) for name, content in described.items()
+    }
+    return tensors | texts_as_bytes
 
 
 def read_networks(path: str | Path, settings: Settings) -> Networks:
