@@ -1,4 +1,4 @@
-"""What a loss by blocks promises beside its value: whose gradients it knows, and that its passes agree."""
+"""Losses in chunks: gradients of all inputs, and consistent forward and backward passes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Real processes: however many share a batch, it has one loss and one gradient."""
+"""The loss and gradient of a batch do not depend on the number of processes that share it."""
 
 import json
 import subprocess

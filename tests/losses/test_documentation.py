@@ -1,4 +1,4 @@
-"""What the docstrings show runs, and what they promise about importing holds."""
+"""Examples in docstrings run, and importing the losses imports only torch."""
 
 import doctest
 import importlib

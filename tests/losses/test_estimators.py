@@ -1,4 +1,4 @@
-"""Each estimator equals the equation that it is named after, for values and gradients."""
+"""Values and gradients of each estimator equal its equation."""
 
 import functools
 import math
@@ -21,7 +21,7 @@ ALPHAS = st.floats(0.5, 0.99)
 
 
 def draw_logits(seed, shape, temperature):
-    """(A, M) and (A, N) logits anywhere in [−1/t, 1/t]."""
+    """Return uniform (A, M) and (A, N) logits in [−1/t, 1/t]."""
     anchors, count, positives = shape
     generator = torch.Generator().manual_seed(seed)
     cosines = 2 * torch.rand(anchors, positives + count, generator=generator, dtype=torch.float64) - 1
@@ -126,7 +126,7 @@ def test_bayesian_equals_the_equations(seed, shape, temperature, eta, alpha, bet
 @PROPERTIES
 @given(SEEDS, SHAPES, ETAS, ALPHAS, st.sampled_from(["paper", "released", "consistent"]))
 def test_bayesian_counts_ties(seed, shape, eta, alpha, form):
-    """Logits from a grid of four values, zeros of both signs among them."""
+    """Logits from a grid of four values, including zeros of both signs."""
     generator = torch.Generator().manual_seed(seed)
     grid = torch.tensor([-1.0, -0.0, 0.0, 2.0], dtype=torch.float64)
     negatives = grid[torch.randint(4, (shape[0], shape[1]), generator=generator)].requires_grad_()
@@ -211,7 +211,7 @@ def test_an_anchor_without_true_negatives_has_loss_and_gradient_0(estimator, kno
 @settings(deadline=None, max_examples=60)
 @given(SEEDS, st.integers(2, 30), st.floats(0.01, 0.05), st.floats(0.05, 0.9), st.floats(1, 8), st.booleans())
 def test_debiased_is_as_accurate_as_its_condition_number_allows(seed, count, temperature, eta, digits, hard):
-    """Against 60 digits: the positive is set so that 10^−digits of the sum is left."""
+    """Compared with 60-digit arithmetic; the positive is chosen so that 10^−digits of the sum remains."""
     beta = 1.0 if hard else 0.0
     generator = torch.Generator().manual_seed(seed)
     negatives = (2 * torch.rand(1, count, generator=generator, dtype=torch.float64) - 1) / temperature
@@ -272,7 +272,7 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
 
 
 def test_without_false_negatives_gradients_remain_at_the_bound():
-    """Every negative opposite to the anchor: the sum is the bound, up to rounding."""
+    """All negatives are opposite to the anchor, so the sum equals the bound up to rounding."""
     negatives = torch.full((1, 3), -2.0, requires_grad=True)
     mass = Debiased(torch.zeros(1)).mass(torch.zeros(1), negatives, floor=-1.9999999)
     mass.log.sum().backward()

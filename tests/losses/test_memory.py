@@ -1,4 +1,4 @@
-"""A loss by blocks keeps nothing that grows with the square of the batch."""
+"""A loss in chunks saves no tensors that grow with the square of the batch."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ COUNT, DIMENSIONS = 256, 8
 
 
 def saved_bytes(compute):
-    """Bytes that autograd keeps for the backward pass, each storage once."""
+    """Return the bytes that autograd saves for the backward pass, counting each storage once."""
     storages = {}
 
     def keep(tensor):

@@ -20,7 +20,7 @@ TEXTS = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=3)
 
 
 class Bag(nn.Module):
-    """The mean of the words' embeddings; like sentence-transformers' modules, it writes to the features that it is given."""
+    """Mean of word embeddings; like sentence-transformers' modules, it modifies the features."""
 
     def __init__(self, seed):
         super().__init__()
@@ -36,7 +36,7 @@ class Bag(nn.Module):
 
 
 def tokenised(texts, width=0, left=False):
-    """Features of a column of texts given as lists of ids; the padding holds ids, too."""
+    """Return the features of a column of texts given as lists of ids; the padding contains ids, too."""
     width = max(width, *(len(text) for text in texts))
     pads = [[1] * (width - len(text)) for text in texts]
     rows = [(pad, text) if left else (text, pad) for text, pad in zip(texts, pads, strict=True)]
@@ -50,7 +50,7 @@ def loss_of(columns, estimator, **options):
 
 
 def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled):
-    """Mean over the anchors; ``rating`` is the guide, with a margin; a class probability corrects the negatives that are left."""
+    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the remaining negatives."""
     embed = [[sum(model.words[word] for word in text) / len(text) for text in column] for column in columns]
     rate = [[sum(rating.words[word] for word in text).detach() / len(text) for text in column] for column in columns]
     anchors, candidates, losses = columns[0], [text for column in columns[1:] for text in column], []
@@ -93,10 +93,7 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
     features = [tokenised(column, width=number) for number, column in enumerate(columns)]
     actual = RankingLoss(model, estimator, 3.0, **options)(features)
     expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled)
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
-    inputs = [model.words, guide.words]
-    for found, wanted in zip(book.gradients(actual, inputs), book.gradients(expected, inputs), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    book.assert_same(actual, expected, [model.words, guide.words])
 
 
 COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]  # anchors, positives, hard negatives
@@ -204,7 +201,7 @@ def with_words(seed, *words, longest=None):
 
 def test_a_guide_with_the_same_vocabulary_is_accepted():
     model = with_words(0, "a", "b")
-    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer of its own
+    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 

@@ -1,4 +1,4 @@
-"""A config's name finds its loss, and a wrong one finds out what there is."""
+"""Names in configurations build their losses, and unknown names list the known ones."""
 
 import inspect
 import re

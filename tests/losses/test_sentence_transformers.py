@@ -1,4 +1,4 @@
-"""RankingLoss with sentence-transformers itself: equal losses, its trainer, and a fact about its GISTEmbedLoss."""
+"""RankingLoss equals the losses of sentence-transformers and works with its trainer."""
 
 import math
 
@@ -28,7 +28,7 @@ BETWEEN = {"contrast_anchors": False, "contrast_positives": False}  # negatives 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two tiny BERTs with random weights, one vocabulary and no dropout, as a user has them on disk."""
+    """Folders of two tiny BERTs with random weights, the same vocabulary and no dropout."""
     words = tokenizer()
     found = [tmp_path_factory.mktemp(name) for name in ("model", "guide")]
     for seed, folder in enumerate(found):
@@ -51,7 +51,7 @@ def features(model, columns):
 
 
 def assert_same(model, ours, theirs, columns):
-    """Equal values, and equal gradients for the model."""
+    """Compare values and gradients of the model."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     found, wanted = (loss(features(model, columns), None) for loss in (ours, theirs))
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
@@ -103,7 +103,7 @@ def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
 
 
 def trained(folder, into, columns, loss_of):
-    """The trainer after some steps, and the values of the loss at each."""
+    """Return the trainer after some steps, and the loss at each step."""
     datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
     pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
     model = library.SentenceTransformer(folder, device="cpu")

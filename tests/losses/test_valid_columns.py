@@ -1,4 +1,4 @@
-"""Columns that are no negatives change nothing, whatever they hold."""
+"""Columns that are not negatives have no effect, whatever their values."""
 
 import pytest
 import torch

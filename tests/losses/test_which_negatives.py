@@ -95,12 +95,6 @@ def texts_and_images(similarity, scale, directions, removed, targets=(None, None
     return sum(losses) / len(losses)
 
 
-def assert_same(actual, expected, inputs):
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
-    gradients = book.gradients(actual, inputs), book.gradients(expected, inputs)
-    torch.testing.assert_close(*map(tuple, gradients), rtol=1e-9, atol=1e-9)
-
-
 def views_of(seed, count, dimensions=4):
     first = uniform(count, dimensions, seed=seed)
     return first.requires_grad_(), (first.detach() + uniform(count, dimensions, seed=seed + 1)).requires_grad_()
@@ -139,7 +133,7 @@ def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, strategy
     loss = ContrastiveLoss(Guided(margin, strategy), 0.5, decoupled=decoupled)
     similarity = (guide, other) if form == "p" else guide
     actual = loss(z1, z2, negative_similarity=similarity, positive_similarity=of_positive)
-    assert_same(actual, two_views(z1, z2, 0.5, removed, decoupled=decoupled), [z1, z2])
+    book.assert_same(actual, two_views(z1, z2, 0.5, removed, decoupled=decoupled), [z1, z2])
 
 
 @PROPERTIES
@@ -148,7 +142,7 @@ def test_removal_by_quantile_of_two_views_equals_a_loop(seed, count, share, deco
     z1, z2 = views_of(seed, count)
     actual = ContrastiveLoss(Quantile(share), 0.5, decoupled=decoupled)(z1, z2)
     expected = two_views(z1, z2, 0.5, lambda *anchor: top_share(*anchor, share), decoupled=decoupled)
-    assert_same(actual, expected, [z1, z2])
+    book.assert_same(actual, expected, [z1, z2])
 
 
 @PROPERTIES
@@ -164,7 +158,7 @@ def test_top_k_removal_removes_both_views_of_the_most_similar_samples(seed, coun
         return [j in chosen and nearest[j] > threshold for _, j, _ in negatives]
 
     actual = ContrastiveLoss(Removed(threshold, top_k), 0.5)(z1, z2, negative_similarity=guide)
-    assert_same(actual, two_views(z1, z2, 0.5, removed), [z1, z2])
+    book.assert_same(actual, two_views(z1, z2, 0.5, removed), [z1, z2])
 
 
 @PROPERTIES
@@ -174,7 +168,7 @@ def test_soft_targets_of_two_views_equal_a_loop(seed, count, decoupled, estimato
     targets = target_rows(count, count, seed=seed).requires_grad_()
     removed = none_removed if isinstance(estimator, Uncorrected) else lambda *anchor: top_share(*anchor, 0.3)
     actual = ContrastiveLoss(estimator, 0.5, decoupled=decoupled)(z1, z2, targets=targets)
-    assert_same(actual, two_views(z1, z2, 0.5, removed, targets.detach(), decoupled), [z1, z2])
+    book.assert_same(actual, two_views(z1, z2, 0.5, removed, targets.detach(), decoupled), [z1, z2])
     assert torch.autograd.grad(actual, targets, allow_unused=True) == (None,)
 
 
@@ -213,7 +207,7 @@ def test_pairs_with_hard_negatives_and_excluded_columns_equal_a_loop(seed, count
     actual = loss(similarity, scale, **known)
     pair = (soft["text"], soft["image"]) if with_targets else (None, None)
     expected = texts_and_images(similarity, scale, sides, removed, pair, decoupled, exclude)
-    assert_same(actual, expected, [similarity, scale])
+    book.assert_same(actual, expected, [similarity, scale])
 
 
 def test_features_and_chunks_give_the_same_loss_and_gradient():
@@ -228,8 +222,7 @@ def test_features_and_chunks_give_the_same_loss_and_gradient():
         for chunk_size in (None, 1, 3):
             whole = CrossModalLoss(estimator).terms(text @ image.T, 3.0, **known)
             part = CrossModalLoss(estimator, chunk_size=chunk_size).of_features(text, image, 3.0, **known)
-            results = [(each.loss, *book.gradients(each.loss, [text, image])) for each in (part, whole)]
-            torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
+            book.assert_same(part.loss, whole.loss, [text, image], 1e-12)
     z1, z2 = views_of(3, 5)
     views = {"negative_similarity": uniform(10, 10, seed=3), "positive_similarity": uniform(10, seed=4)}
     views["targets"] = target_rows(5, 5, seed=5)
@@ -270,7 +263,7 @@ def test_an_anchor_without_negatives_has_loss_0_and_does_not_affect_others(estim
 )
 @pytest.mark.parametrize("chunk_size", [None, 2])
 def test_a_guides_similarity_of_a_sample_with_itself_is_ignored(estimator, chunk_size):
-    """NaN there, for two views and for pairs with a hard negative; anywhere else it is refused."""
+    """NaN is accepted there and refused elsewhere, for two views and for pairs with a hard negative."""
     z1, z2 = views_of(4, 4)
     own, rule = torch.zeros(4, dtype=torch.float64), Attracted(0.2, top_k=2)
     views, square, wide = (uniform(*shape, seed=5) for shape in ((8, 8), (4, 4), (4, 5)))
@@ -358,7 +351,7 @@ def test_a_quantile_does_not_count_columns_that_are_not_negatives():
 
 
 class TestFalseNegativeCancellation:
-    """Targets of the released code: uniform over the own positive and the found samples' views, all in the denominator."""
+    """Targets of the released code: uniform over the positive and the views of similar samples, all in the denominator."""
 
     SIMILARITY = torch.tensor([[1.0, 0.9, 0.2, 0.8], [0.9, 1.0, 0.1, 0.3], [0.2, 0.1, 1.0, 0.4], [0.8, 0.3, 0.4, 1.0]])
 
@@ -376,7 +369,7 @@ class TestFalseNegativeCancellation:
         actual = build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.7}}, temperature=0.5)(
             z1, z2, negative_similarity=self.SIMILARITY.double()
         )
-        assert_same(actual, sum(losses) / len(losses), [z1, z2])
+        book.assert_same(actual, sum(losses) / len(losses), [z1, z2])
 
     def test_at_most_top_k_samples_attract_and_ties_at_the_last_do_not(self):
         rows = Attracted(0.0, top_k=1)(4, 4, 0, self.SIMILARITY, views=1)
@@ -401,7 +394,7 @@ def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
 
 
 class TestSoftmaxTargets:
-    """Targets by a softmax of the guide's similarities equal loops over numbers."""
+    """Targets from a softmax of the guide's similarities equal loops over numbers."""
 
     @PROPERTIES
     @given(SEEDS, COUNTS, st.floats(0.05, 2), st.floats(0, 1), st.booleans())
@@ -419,7 +412,7 @@ class TestSoftmaxTargets:
                 targets[i, j] = share * weights[j] / sum(weights) + (1 - share) * (i == j)
         loss = build({"name": "cl", "targets": {"name": "softmax", "temperature": temperature, "share": share}}, temperature=0.5)
         given_as = guide if by_view else (guide[:count], guide[count:])
-        assert_same(loss(z1, z2, negative_similarity=given_as), two_views(z1, z2, 0.5, none_removed, targets), [z1, z2])
+        book.assert_same(loss(z1, z2, negative_similarity=given_as), two_views(z1, z2, 0.5, none_removed, targets), [z1, z2])
 
     @PROPERTIES
     @given(SEEDS, COUNTS, st.sampled_from(["text", "image", "both"]))
@@ -433,11 +426,11 @@ class TestSoftmaxTargets:
         loss = build({"name": "cl", "targets": {"name": "softmax"}}, directions=directions)
         sides = ["text", "image"] if directions == "both" else [directions]
         expected = texts_and_images(similarity, 3.0, sides, lambda way, i, others: [False] * len(others), (text, image))
-        assert_same(loss(similarity, 3.0, negative_similarity=guide), expected, [similarity])
+        book.assert_same(loss(similarity, 3.0, negative_similarity=guide), expected, [similarity])
 
 
 class TestComponents:
-    """Connected components of the graph of nearest neighbours, compared with SciPy's."""
+    """Connected components of the nearest-neighbour graph, compared with SciPy."""
 
     @PROPERTIES
     @given(SEEDS, st.integers(2, 24), st.booleans())
@@ -461,7 +454,7 @@ class TestComponents:
             # Components of the other view give the targets of this view's anchors, so only their losses are summed.
             losses.append(self.of_view(z1, z2, view, targets))
         loss = build({"name": "cl", "targets": {"name": "wcl_one_head"}}, temperature=0.5)
-        assert_same(loss(z1, z2, negative_similarity=guide), sum(losses) / (2 * count), [z1, z2])
+        book.assert_same(loss(z1, z2, negative_similarity=guide), sum(losses) / (2 * count), [z1, z2])
 
     def of_view(self, z1, z2, view, targets):
         views, count, total = (z1, z2), len(z1), 0
@@ -513,7 +506,7 @@ class TestLearnedThresholds:
         views = torch.nn.functional.normalize(torch.cat([z1, z2]), dim=-1).detach()
         actual = ContrastiveLoss(Guided(), 0.5)(z1, z2, negative_similarity=views @ views.T, positive_similarity=thresholds)
         expected = two_views(z1, z2, 0.5, lambda _, i, others: [u.item() * 0.5 > float(thresholds[i]) for *_, u in others])
-        assert_same(actual, expected, [z1, z2])
+        book.assert_same(actual, expected, [z1, z2])
 
 
 class TestControlsOfTheOracle:

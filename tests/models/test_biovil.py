@@ -1,4 +1,4 @@
-"""BioViL's files are converted without running code, load into equal networks, and are refused by the names of wrong tensors."""
+"""BioViL's files are converted without running code and load into equal networks; errors name wrong tensors."""
 
 import re
 

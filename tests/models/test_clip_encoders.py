@@ -77,7 +77,7 @@ def test_tokens_and_truncation_match_open_clip():
 
 @torch.no_grad()
 def test_region_embeddings_match_attention_pooling_of_a_single_region(model, network):
-    """Attention to one token alone is the whole weight: open_clip's pooling of that cell, its positions taken away."""
+    """With a single token, attention has weight 1: open_clip's pooling of that cell without positions."""
     images = torch.rand(1, 3, 64, 96, generator=torch.Generator().manual_seed(1))
     regions = model.embed_images(images, regions=True).regions
     assert regions.shape == (1, 24, 2, 3)

@@ -30,7 +30,7 @@ def model_of(aggregation="lse+nl", seed=0, **options):
 
 
 def batch_of(count, seed=1):
-    """Images with one of eight textures somewhere, and sentences whose two words name it: its stripes and its sign."""
+    """Return images with one of eight textures at a random place, and sentences of two words that name it."""
     generator = torch.Generator().manual_seed(seed)
     textures = torch.randperm(8, generator=generator)[:count]
     places = torch.randint(4, (count, 2), generator=generator)
@@ -114,7 +114,7 @@ def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
 
 
 def test_training_learns_to_match_and_localise_sentences():
-    """Eight textures at random places: found in unseen images, and there the heatmap is high."""
+    """Eight textures at random places are retrieved in unseen images, and heatmaps are high at these places."""
     model = model_of("lse+nl", seed=1).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss = CrossModalLoss(Debiased(0.0), directions="text")

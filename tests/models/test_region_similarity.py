@@ -153,7 +153,7 @@ def test_half_precision_inputs_are_computed_in_float32():
 
 
 def bilinear(grid, y, x):
-    """A value between the centres of a grid's cells, the outermost ones extended to the edge."""
+    """Interpolate between the centres of a grid's cells; the outermost cells extend to the edge."""
     h, w = len(grid), len(grid[0])
     y, x = min(max(y - 0.5, 0), h - 1), min(max(x - 0.5, 0), w - 1)
     top, left = min(int(y), h - 1), min(int(x), w - 1)
@@ -167,7 +167,7 @@ def bilinear(grid, y, x):
 @settings(deadline=None, max_examples=40)
 @given(st.data(), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1000))
 def test_box_features_are_means_of_bilinear_samples_inside_the_box(data, h, w, output, samples, seed):
-    """On any crop, square or not: boxes are scaled by grid / crop in either direction."""
+    """On square and other crops: boxes are scaled by grid / crop in each direction."""
     crop = (data.draw(st.integers(8, 40)), data.draw(st.integers(8, 40)))
     x0, y0 = data.draw(st.integers(-5, crop[1] - 2)), data.draw(st.integers(-5, crop[0] - 2))
     box = [x0, y0, data.draw(st.integers(max(x0, 0) + 1, crop[1] + 5)), data.draw(st.integers(max(y0, 0) + 1, crop[0] + 5))]

@@ -73,7 +73,7 @@ def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
 
 
 def test_failed_downloads_name_the_address(tmp_path, monkeypatch):
-    """An empty cache and a proxy that nobody listens at: no network, whatever the machine has."""
+    """An empty cache and an unreachable proxy, so downloads fail on every machine."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -91,7 +91,7 @@ def test_the_small_encoder_keeps_an_eighth_of_the_resolution(side, grid):
 
 
 def test_the_small_encoder_has_a_local_receptive_field():
-    """A change of one pixel reaches its own region, and none on the other side of the image."""
+    """A changed pixel affects its region, but none on the other side of the image."""
     torch.manual_seed(0)
     encoder = SmallSpatialResNet().eval()
     image = torch.zeros(1, 1, 112, 112)

@@ -1,4 +1,4 @@
-"""Several processes, asked for by a script that means nothing when it is run again."""
+"""Worker processes of a script that must not run again in the workers."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The batched augmentations against torchvision, image by image, given the same parameters; and their distributions."""
+"""Augmentations equal torchvision on each image given the same parameters, and have the same distributions."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def random_images(count: int, channels: int = 3, side: int = 32, seed: int = 0) -> Tensor:
-    """A third noise, a third smooth colours, a third with black, white, grey and pure colours: where hue is singular."""
+    """Return noise, smooth colours, and images with black, white, grey and pure colours, where hue is singular."""
     noise = torch.randint(0, 256, (count, channels, side, side), generator=generator(seed), dtype=torch.uint8)
     coarse = torch.rand(count, channels, 4, 4, generator=generator(seed + 1)) * 255
     smooth = torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear").byte()
@@ -82,7 +82,7 @@ def test_crops_equal_torchvision_at_borders_and_with_thin_boxes(data):
     extent = st.sampled_from(["one", "whole", "any"])
 
     def side(length: int) -> tuple[int, int]:
-        """Start and length of a side of a box: one pixel wide, the whole image, or any; often at a border."""
+        """Draw start and length of a side: one pixel, the whole image, or any length; often at a border."""
         extents = {"one": st.just(1), "whole": st.just(length), "any": st.integers(1, length)}
         inside = data.draw(extents[data.draw(extent)])
         last = length - inside
@@ -159,7 +159,7 @@ def test_boxes_have_the_distribution_of_torchvision(size, scale):
     theirs = torch.tensor([[box["top"], box["left"], box["height"], box["width"]] for box in drawn])
     for column, name in enumerate(("top", "left", "height", "width")):
         assert stats.ks_2samp(ours[:, column], theirs[:, column]).pvalue > 1e-3, name
-    for boxes in ((0, 1), (2, 3), (0, 2)):  # and jointly: sums tell a wrong dependence
+    for boxes in ((0, 1), (2, 3), (0, 2)):  # sums detect a wrong dependence
         a, b = boxes
         assert stats.ks_2samp(ours[:, a] + ours[:, b], theirs[:, a] + theirs[:, b]).pvalue > 1e-3, boxes
     area, their_area = ours[:, 2] * ours[:, 3], theirs[:, 2] * theirs[:, 3]
@@ -312,7 +312,7 @@ def test_autocast_does_not_round_the_crops():
 
 
 def test_the_augmentation_can_be_traced_without_data_dependence():
-    """A trace on one batch gives the right result on another: nothing was decided by the values of the first."""
+    """A trace recorded on one batch gives the correct result on another."""
     augmentation = ColorAugmentation(MEAN, STD)
     images, parameters = random_images(8, side=8), augmentation.draw(16, (8, 8), generator())
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -1,4 +1,4 @@
-"""Several processes that train together: the result of one, whatever the objective; and what happens when one of them fails."""
+"""Several processes give the result of one for every objective, and failures of a process end the job."""
 
 import json
 import os
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def of_two():
-    """What each run ended with on two processes."""
+    """Results of each run on two processes."""
     command = [sys.executable, "-m", "tests.training.distributed_training", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_two_processes_give_the_result_of_one(of_two):
 
 
 def work_on_norms(rank, folder):
-    """Outputs, gradients and running statistics of our half of a batch, in float64."""
+    """Return outputs, gradients and running statistics of this process's half of a batch, in float64."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     processes = distributed.Processes(rank, 2)
     network, batch = norms_and_batch()
@@ -110,7 +110,7 @@ LONG = {"epochs": 10_000, "devices": 2}
 
 
 def when_it_has_a_checkpoint(job, act):
-    """Do something, from another thread, when a job that trains in this one has written its first checkpoint."""
+    """Call a function from another thread when the job in this thread has written its first checkpoint."""
 
     def wait_and_act():
         deadline = time.monotonic() + 200

@@ -1,4 +1,4 @@
-"""A job of the training: who may write a run, what the record tells of its attempts, and what the table of runs says."""
+"""Training jobs: ownership of runs, records of attempts, and the run table."""
 
 import contextlib
 import fcntl
@@ -37,7 +37,7 @@ def wait_until(condition, seconds=300):
 
 @pytest.fixture
 def at_work(tmp_path):
-    """A job that trains for a long time, after its first checkpoint."""
+    """A long training job that has written its first checkpoint."""
     job = new_job(tmp_path, **LONG)
     process = job.start()
     wait_until(lambda: list(job.store.path.glob(f"*/{RunStore.CHECKPOINT}")))
@@ -74,7 +74,7 @@ def _hold(path, seconds):
 
 
 def test_two_jobs_for_one_run_train_it_once(tmp_path):
-    """Started together, one waits for the other and takes its run as it is."""
+    """One job waits for the other and reuses its run."""
     job = new_job(tmp_path, checkpoint_minutes=5)
     processes = [job.start(), job.start()]
     for process in processes:
@@ -231,7 +231,7 @@ SNAKEMAKE = """
 import os, subprocess, sys
 os.environ["TRUENEG_SNAKEMAKE"] = str(os.getpid())  # as rules/common.smk does
 command = [sys.executable, "-c", *sys.argv[1:]]
-subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as those of older systems do
+subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as on older systems
 """
 
 

@@ -1,5 +1,4 @@
-"""A full disk, too little memory, a loss that is no number: a sentence, no run that counts as finished, and the same command goes
-on when the cause is gone."""
+"""A full disk, lack of memory or a NaN loss gives a readable error and no finished run, and the command can be repeated."""
 
 import contextlib
 import os
@@ -21,7 +20,7 @@ from trueneg.training.engine import train_runs
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The same training, left in peace."""
+    """The same job, uninterrupted."""
     job = new_job(tmp_path_factory.mktemp("peaceful"), epochs=2)
     train_runs(**job.arguments())
     return job
@@ -29,7 +28,7 @@ def reference(tmp_path_factory):
 
 @contextlib.contextmanager
 def mounted(folder, *options):
-    """A disk of its own in a folder; only root may, and not in every container."""
+    """Mount a small disk; this needs root, and is not allowed in every container."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)]
     try:
@@ -46,7 +45,7 @@ def mounted(folder, *options):
 
 @contextlib.contextmanager
 def files_of_at_most(size):
-    """Writes beyond it fail, whoever asks: what a full disk does, without one."""
+    """Limit the size of files, so that writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -116,7 +115,7 @@ def test_a_read_only_results_folder_is_reported(tmp_path):
 
 
 def test_a_network_that_does_not_fit_in_memory_leaves_no_finished_run(tmp_path):
-    """A real allocation of terabytes, which fails at once; on a CPU, torch has no error of its own for it."""
+    """Allocate terabytes, which fails immediately; torch has no specific error for this on a CPU."""
     job = new_job(tmp_path)
     job.runs[0]["settings"]["projection"]["hidden"] = 10**12
     with pytest.raises(RuntimeError):
@@ -158,7 +157,7 @@ def test_a_nan_loss_leaves_no_finished_run(tmp_path):
 
 
 def test_nan_weights_after_the_last_update_leave_no_finished_run(tmp_path):
-    """Its loss was still a number: that is measured before the update."""
+    """The last loss is finite, because it is computed before the update."""
     job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
     with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"):
         train_runs(**job.arguments())
@@ -190,7 +189,7 @@ def test_a_diverging_language_model_is_reported():
 
 @pytest.mark.parametrize("jump", [-1e9, pytest.param(1e9, marks=pytest.mark.long)])
 def test_jumps_of_the_system_clock_have_no_effect(reference, tmp_path, monkeypatch, jump):
-    """The clock on the wall, and the times of the files that an earlier attempt left."""
+    """The system time and the modification times of files from an earlier attempt."""
     job = new_job(tmp_path, epochs=2)
     job.killed_at(RunStore.CURVES, "half written")
     told = time.time()

@@ -1,4 +1,4 @@
-"""One update of every objective on a pretended GPU: no operand is left on the CPU, and no step waits for the device's values."""
+"""Updates of every objective on a simulated GPU have no operands on the CPU and do not synchronise the device."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture
 def update(monkeypatch):
-    """Train one update of a run on the pretended GPU, and return the training."""
+    """Train one update of a run on the simulated GPU, and return the run."""
 
     def one(kind, settings, source, subset):
         without_driver(monkeypatch)

@@ -1,4 +1,4 @@
-"""Images that stay on the disk: the same batches and runs as from the device, read ahead, with every end a clean one."""
+"""Images read ahead from disk give the same batches and runs as resident images, and no thread is left running."""
 
 import contextlib
 import ctypes
@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.textures import LSE_NL, settings_of, texture_source
+from tests.training.interrupted import assert_same_weights, without_times
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import pair_features
@@ -34,7 +35,7 @@ RUNS = {
 
 
 class SlowDisk(np.ndarray):
-    """Images that take a while to read; it counts how many batches were begun, and one of them fails if that is wanted."""
+    """Images that are slow to read; counts started and finished batches, and optionally fails at one of them."""
 
     seconds, failing, begun, ended = 0.0, None, 0, 0
 
@@ -126,7 +127,7 @@ def test_a_fixed_number_of_batches_is_read_ahead():
 
 
 def test_waited_is_the_time_until_a_batch_is_ready():
-    """The first batch takes a second of whoever asks for it; the work on a batch is no waiting."""
+    """The first batch takes a second; working on a batch is not waiting."""
     disk = slow_disk(np.zeros((2, 1, 1, 1), np.uint8), seconds=1.0)
     began = time.perf_counter()
     with contextlib.closing(read_ahead(disk, np.arange(2)[:, None], CPU)) as batches:
@@ -137,12 +138,12 @@ def test_waited_is_the_time_until_a_batch_is_ready():
             time.sleep(0.01)
         worked = time.perf_counter() - worked
         second = next(batches)
-    assert 0.2 < first.waited <= asked  # less than the second, if this thread was kept from asking
+    assert 0.2 < first.waited <= asked  # less than a second if this thread was delayed
     assert second.waited <= time.perf_counter() - began - worked - first.waited
 
 
 def test_announced_images_are_read_into_the_page_cache(tmp_path):
-    """What the system has in its cache, page by page, before and after a batch of a forgotten file was announced."""
+    """Compare the pages in the cache of the OS before and after announcing images of a file that is not cached."""
     np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(tmp_path / "images")
     images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
     with (tmp_path / "images").open("rb") as file:
@@ -150,7 +151,7 @@ def test_announced_images_are_read_into_the_page_cache(tmp_path):
         images.base.madvise(mmap.MADV_DONTNEED)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     if in_cache(images).any():
-        pytest.skip("the folder of tests lies in memory")
+        pytest.skip("the temporary folder is in memory")
     wanted, patience = [0, 33, 79], time.monotonic() + 120
     image_loading._announce(images, wanted)
     while not in_cache(images)[wanted].all() and time.monotonic() < patience:
@@ -161,11 +162,11 @@ def test_announced_images_are_read_into_the_page_cache(tmp_path):
 
 
 def in_cache(images):
-    """(n,) whether all pages of an image are in the system's cache."""
+    """Return (n,) whether all pages of each image are in the cache of the OS."""
     address, length = images.ctypes.data - images.offset, images.offset + images.nbytes
     pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
     if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), pages):
-        pytest.skip("the system does not tell")
+        pytest.skip("mincore is not available")
     there = np.frombuffer(pages, np.uint8) & 1
     starts = images.offset + images[0].nbytes * np.arange(len(images) + 1)
     return np.array([there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all() for a, b in itertools.pairwise(starts)])
@@ -183,16 +184,11 @@ def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():
 def test_reading_from_disk_gives_the_same_run_bit_for_bit(started, name):
     resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
     rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
+    assert_same_weights(resident, mapped)
+    assert [row.pop("waiting") for row in rows[0]] == [0.0] * resident.epochs
+    assert all(0 < row.pop("waiting") < 1 for row in rows[1])
     assert without_times(rows[0]) == without_times(rows[1])
-    assert all(torch.equal(value, mapped.weights()[key]) for key, value in resident.weights().items())
-    assert [row["waiting"] for row in rows[0]] == [0.0] * resident.epochs
-    assert all(0 < row["waiting"] < 1 for row in rows[1])
     assert not readers()
-
-
-def without_times(rows):
-    times = {"seconds", "pairs_per_second", "waiting"}
-    return [{key: value for key, value in row.items() if key not in times and value == value} for row in rows]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -216,8 +212,8 @@ def test_an_interrupted_run_leaves_no_thread_and_resumes_from_disk_or_memory(sta
             training = started(resident=done == 3, **RUNS[name])
             training.load_state({key: value.clone() for key, value in state[0].items()}, state[1])
     assert done == whole.updates
-    assert without_times(rows) == without_times(expected)
-    assert all(torch.equal(value, training.weights()[key]) for key, value in whole.weights().items())
+    assert without_times([row | {"waiting": 0} for row in rows]) == without_times([row | {"waiting": 0} for row in expected])
+    assert_same_weights(whole, training)
 
 
 def test_waiting_before_an_interruption_is_included(started):
@@ -244,7 +240,7 @@ def test_an_interrupt_while_waiting_for_images_stops_reading(started):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert training.update == 0
-    assert disk.begun <= 1  # what was asked for besides is not read any more
+    assert disk.begun <= 1  # other requested batches are cancelled
     assert not readers()
 
 

@@ -89,7 +89,7 @@ def started(source, subset):
 
 @pytest.fixture
 def parts(source, subset):
-    """Training pairs of one batch and their data."""
+    """The training data and the pairs of one batch."""
     data = PairData(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
     return data, drawn.part(slice(24))
@@ -210,7 +210,7 @@ def test_removal_by_labels_or_by_sentence_similarity_equals_a_loop(source, parts
         rows = [features_of(data)[data.texts.index(text)].numpy() - mean for text in texts]
         cosines = np.array([[one @ other / np.sqrt((one @ one) * (other @ other)) for other in rows] for one in rows])
         pairs = sorted(cosines[row, column] for row in range(24) for column in range(row))
-        alike = cosines > pairs[round(0.7 * len(pairs)) - 1] + 1e-5  # the top 30 %, with all that are equally alike
+        alike = cosines > pairs[round(0.7 * len(pairs)) - 1] + 1e-5  # the top 30 %, including ties
     found = loss_of({"name": "remove", "directions": "text", "by": by, "threshold": 0.7}, source, parts, similarity)
     assert found.loss.item() == pytest.approx(slow_loss(similarity, 14.0, alike), rel=1e-6)
     removed = np.array([[alike[row][column] for column in range(24) if column != row] for row in range(24)])

@@ -1,4 +1,4 @@
-"""Released networks are evaluated as they are: a run without an update, beside those that train."""
+"""Released networks are evaluated without training, like a run without updates."""
 
 import json
 import math
@@ -180,7 +180,7 @@ def test_clip_can_be_trained_and_restored(files, source, subset, tmp_path, proje
 
 
 def flickr30k_settings(files):
-    """Settings of each objective of the shipped study, with a tiny CLIP and one update."""
+    """Return the settings of each objective of the shipped study, with a tiny CLIP and one update."""
     file = "config/studies/flickr30k.yaml"
     small = load_configuration(miniatures(shipped()[file], file), file)
     found = {run.objective: run.settings for run in all_runs("flickr30k", small.studies["flickr30k"])}
@@ -192,7 +192,7 @@ def flickr30k_settings(files):
 
 
 def features_of(networks, source):
-    """Embeddings and regions of a few images, and embeddings of a few texts."""
+    """Return embeddings and regions of a few images, and embeddings of a few texts."""
     tokens = networks.tokenizer(["Seen left stripes.", "No blobs."], padding=True, return_tensors="pt")
     images = networks.augmentation.normalise(torch.from_numpy(source.images[:4]))
     model = networks.model.eval()
@@ -231,7 +231,7 @@ def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subs
 
 
 def test_jobs_that_need_the_same_released_run_wait_for_each_other(job, finished, tmp_path, monkeypatch):
-    """The second job finds the run owned, by a process that loads for longer than a trainer takes to end."""
+    """The second job waits for an owner that loads for longer than the usual patience."""
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
     monkeypatch.setattr(engine, "PATIENCE", 0.0)
     ready, end = threading.Event(), threading.Event()

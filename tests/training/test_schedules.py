@@ -1,4 +1,4 @@
-"""Scheduled parameters follow the run; a measured one equals its definition."""
+"""Scheduled parameters follow their schedules, and measured ones equal their definition."""
 
 import math
 
@@ -19,7 +19,7 @@ LINEAR = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.05}
 
 
 def test_the_linear_schedule_over_400_epochs_is_that_of_the_bcl_paper():
-    """β = 2 − 0.005 · epoch, both changed every 20 epochs."""
+    """β = 2 − 0.005 · epoch, updated every 20 epochs."""
     for epoch in range(400):
         assert scheduled_value(LINEAR, epoch / 400) == pytest.approx(2 - 0.005 * (epoch // 20 * 20))
 

@@ -1,4 +1,4 @@
-"""Networks without training, released or not, are those of their files and their seed; a fixed temperature stays fixed."""
+"""Networks without training equal their files or the initial networks of their seed; a fixed temperature is constant."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def bert_folder(tmp_path_factory):
 
 
 def restored(settings, seed, source, subset, path):
-    """The networks that the file of such a run holds."""
+    """Return the networks in the file of an untrained run."""
     save_file(ReleasedNetworks(settings, seed, source, subset).weights(), path)
     return read_networks(path, settings)
 

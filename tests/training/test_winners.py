@@ -1,4 +1,4 @@
-"""A training job whose settings a winner decides trains those of the winner, and reuses a finished run that has them."""
+"""A training job with a winner trains only the winner's settings, and reuses a finished run."""
 
 import json
 

@@ -25,8 +25,6 @@ from trueneg.specs.settings import (
 WordTrue = BeforeValidator(lambda value: "true" if value is True else value)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
-ImageProbabilities = Sweepable[ImageProbability]
-SentenceProbabilities = Sweepable[SentenceProbability]
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
 ALPHA = "α: probability that a true negative is farther away than a false one"
@@ -194,7 +192,7 @@ class TwoViewObjective(EstimatorObjective):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (ImageProbabilities, IMAGE_ETA),
+        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
         "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
         "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
     }
@@ -222,7 +220,7 @@ class PairEstimatorObjective(PairObjective, EstimatorObjective):
         ALLOWED: as for :class:`TwoViewObjective`, in an image–text study.
     """
 
-    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (SentenceProbabilities, SENTENCE_ETA)}
+    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
