@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from trueneg.specs.objectives.base import Objective
-from trueneg.training.loop import Training
+from trueneg.training.loop import TrainingRun
 
 # A value of each setting without a default. Add those of new objectives.
 REQUIRED = {"class_probability": 0.05, "share": 0.1}
-# Models that also require a guide.
-GUIDED = {"TwoViewsGuidedRemoval", "DirectedGuidedRemoval", "TwoViewsRemovedViews"}
+# Further settings that a model asks for, by its name.
+GUIDED = {"TwoViewGuidedRemoval", "PairEstimatorGuidedRemoval", "TwoViewRemovedViews"}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,8 +55,8 @@ class _Updated(Exception):  # noqa: N818 (not an error)
     pass
 
 
-def train_one_update(training: Training) -> None:
-    """Train for one update; gradients and sums of monitors are kept."""
+def train_one_update(training: TrainingRun) -> None:
+    """Train until the first update is done; the gradients and the sums of the monitors remain."""
 
     def stop() -> None:
         raise _Updated

@@ -29,7 +29,7 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.store.versions import training_versions
 from trueneg.training.image_text import ImageText
-from trueneg.training.loop import Training
+from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
 
 CPU = torch.device("cpu")
@@ -134,14 +134,14 @@ def _features(kind: str) -> str:
     return str(path)
 
 
-def _started(settings: Mapping[str, Any]) -> Training:
+def _started(settings: Mapping[str, Any]) -> TrainingRun:
     settings, kind = copy.deepcopy(dict(settings)), settings["training"].get("kind", "images")
     guide = settings["objective"].get("guide")
     if guide is not None and guide["name"] == "features":
         guide["path"] = _features(kind)
     if kind == "images":
         with float32_is_float64():
-            training: Training = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
+            training: TrainingRun = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
     else:
         training = ImageText(settings, 0, *_textures(), CPU)
     for module in (training.network, training.average, training.thresholds):

@@ -55,7 +55,7 @@ def share_at_most(negatives, value):
 
 
 def recovered(mixture, alpha, eta):
-    """F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN rises from 0 at 0 to 1 at 1."""
+    """Return F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN increases from 0 at 0 to 1 at 1."""
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -114,7 +114,7 @@ def cosine(a, b):
 
 
 def two_view_loss(mass, z1, z2, temperature, extra_positives=None):
-    """Mean over 2B anchors; ``mass(sample, positives, negatives, others)`` with the samples of the negatives."""
+    """Return the mean over 2B anchors; ``mass`` gets the sample, the logits, and the samples of the negatives."""
     views, count, total = (z1, z2), len(z1), 0.0
     for view in (0, 1):
         for i in range(count):
@@ -152,12 +152,17 @@ def relaxed_loss(u, v, negative_weight, relaxed):
 
 
 def gradients(loss, inputs):
-    """A loss's gradient for each input, zero where it does not depend on it."""
-    found = torch.autograd.grad(loss, inputs, allow_unused=True)
-    return [torch.zeros_like(x) if gradient is None else gradient for x, gradient in zip(inputs, found, strict=True)]
+    """Return the gradient of a loss for each input; 0 if the loss does not depend on it."""
+    return list(torch.autograd.grad(loss, inputs, retain_graph=True, materialize_grads=True))
+
+
+def assert_same(actual, expected, inputs, tolerance=1e-9):
+    """Compare the values and gradients of two losses."""
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(gradients(actual, inputs), gradients(expected, inputs), rtol=tolerance, atol=tolerance)
 
 
 def well_separated(values, gap=1e-9):
-    """Whether all numbers differ by more than rounding: ranks are then the same however they were computed."""
+    """Return whether all numbers differ by more than rounding errors, so their ranks do not depend on rounding."""
     ordered = sorted(float(value) for value in values)
     return all(high - low > gap for low, high in pairwise(ordered))

@@ -1,6 +1,6 @@
-"""Losses of one batch on several processes, forked after torch is there; prints them with their gradients.
+"""Print losses and gradients of one batch on several processes, which are forked after torch is imported.
 
-Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process takes its share of the batch.
+Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process has its share of the batch.
 """
 
 import json
@@ -28,13 +28,7 @@ from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.targets import Attracted, HalfUniform
 
 COUNT = 8
-ESTIMATORS = {
-    "dcl": Debiased(),
-    "hcl": HardNegative(1.0),
-    "bcl": Bayesian(0.8, 1.0),
-    "oracle": Oracle(),
-    "remove": Removed(0.5),
-}
+ESTIMATORS = {"dcl": Debiased(), "hcl": HardNegative(1.0), "bcl": Bayesian(0.8, 1.0), "oracle": Oracle(), "remove": Removed(0.5)}
 WHICH = {"guided": Guided(0.1), "quantile": Quantile(0.3), "top k": Removed(0.3, top_k=2)}
 
 
@@ -53,7 +47,7 @@ def whole_batch():
 
 
 def losses(share, device):
-    """Each loss of this process's anchors, and the gradients of its share of the embeddings and η."""
+    """Yield each loss of this process's anchors, with its gradients for this process's embeddings and η."""
     batch = {key: value[share].to(device) for key, value in whole_batch().items()}
     first, second = batch.pop("first").requires_grad_(), batch.pop("second").requires_grad_()
     eta = batch["class_probability"].requires_grad_()
@@ -82,7 +76,7 @@ def losses(share, device):
 
 
 def of_which_negatives(share, first, second, scale, several, inputs):
-    """Losses with a guide, soft targets, excluded columns and one hard negative per text."""
+    """Yield losses with a guide, soft targets, excluded columns and one hard negative per text."""
     draws = torch.Generator().manual_seed(1)
     alike, soft = torch.rand(2, COUNT, 2 * COUNT, generator=draws, dtype=torch.float64)
     symmetric = (alike[:, :COUNT] + alike[:, :COUNT].T) / 2
@@ -115,7 +109,7 @@ def of_which_negatives(share, first, second, scale, several, inputs):
 
 
 class Embedded(torch.nn.Module):
-    """Stands in for a model: the features hold the embedding under this name."""
+    """A model that returns the embedding stored in the features under a name."""
 
     def __init__(self, name):
         super().__init__()
@@ -144,7 +138,7 @@ def of_texts(share, first, second, further, several, inputs):
 
 
 def of_asymmetric(share, first, second, scale, several, inputs):
-    """What is excluded for text i is excluded for image i too, whatever the transpose says, if there are several processes."""
+    """With several processes, columns excluded for text i are also excluded for image i, without a transpose."""
     exclude = torch.rand(COUNT, COUNT, generator=torch.Generator().manual_seed(2)) < 0.3
     unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
     for chunk_size in (None, 3):
@@ -172,7 +166,7 @@ def work(rank, processes, backend, folder):
     each = COUNT // processes
     found = {}
     for name, value, (first, second, eta, scale) in losses(slice(rank * each, (rank + 1) * each), device):
-        # What DistributedDataParallel does to a parameter: the mean over the processes.
+        # the mean over processes, as in DistributedDataParallel
         mean = value.detach() / processes
         distributed.all_reduce(mean)
         distributed.all_reduce(scale)

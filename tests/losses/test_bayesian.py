@@ -1,4 +1,4 @@
-"""The limits of BCL's weights, and which of its forms is unbiased."""
+"""BCL's weights in limiting cases, and which form is unbiased."""
 
 import math
 
@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from tests.losses.by_the_book import recovered
 from trueneg.losses import Bayesian, HardNegative, Uncorrected
-from trueneg.losses.estimators.bayesian import (
-    recovered_distribution,
-    released_weight,
-    true_negative_probability,
-)
+from trueneg.losses.estimators.bayesian import recovered_distribution, released_weight, true_negative_probability
 
 PROPERTIES = settings(deadline=None, max_examples=60)
 ALPHAS = st.floats(0.5, 1) | st.sampled_from([0.5, 1.0])
@@ -23,7 +19,7 @@ ETAS = st.floats(0, 0.99) | st.sampled_from([0.0, 0.5])
 @PROPERTIES
 @given(ALPHAS, ETAS, st.floats(0.001, 1))
 def test_the_recovered_distribution_solves_the_quadratic(alpha, eta, mixture):
-    """Its limits included: at α = ½ or τ⁺ = ½ the equation is linear, and F is F_u itself."""
+    """Also in the limits α = ½ and τ⁺ = ½, where the equation is linear and F = F_u."""
     solved = recovered_distribution(torch.tensor([[mixture, 1.0]], dtype=torch.float64), alpha, eta)[0].tolist()
     # Near a double root at 1 the solution is as exact as the square root of rounding.
     assert solved[0] == pytest.approx(recovered(mixture, alpha, eta), abs=1e-7)
@@ -37,7 +33,7 @@ def test_the_recovered_distribution_solves_the_quadratic(alpha, eta, mixture):
 
 @PROPERTIES
 @given(st.floats(0.5, 0.99), ETAS, st.floats(0.5, 1))
-def test_the_released_weights_have_mean_one_where_hardness_is_the_truth(alpha, eta, beta):
+def test_the_released_weights_have_mean_1(alpha, eta, beta):
     """∫ω dF_u = ∫x_htn dF = 1, as x_htn is a density; so is x_tn, the weight at β = ½."""
     mixture = (torch.arange(20_000, dtype=torch.float64)[None] + 0.5) / 20_000
     distribution = recovered_distribution(mixture, alpha, eta)
@@ -49,8 +45,8 @@ def test_the_released_weights_have_mean_one_where_hardness_is_the_truth(alpha, e
 
 @pytest.mark.parametrize("form", ["paper", "consistent"])
 @pytest.mark.parametrize("eta", [0.0, 0.1, 0.5, 0.9])
-def test_an_encoder_that_knows_nothing_leaves_hardness_alone(form, eta):
-    """α = ½: p(TN) is τ⁻ for all, which the normalisation takes out."""
+def test_an_uninformative_encoder_leaves_only_the_hardness_weights(form, eta):
+    """At α = ½, p(TN) = τ⁻ for all negatives, which the normalisation cancels."""
     negatives = torch.randn(3, 9, dtype=torch.float64)
     for beta in (0.0, 1.5):
         expected = HardNegative(beta, 0.0)(torch.zeros(3), negatives)
@@ -69,7 +65,7 @@ def test_without_false_negatives_bayesian_is_uncorrected(form, alpha):
 @pytest.mark.parametrize("eta", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("negatives", [[[1.0, 1.0, 1.0]], [[2.0]], [[-3.0, 0.0, 90.0]]])
 def test_a_perfect_encoder_is_finite_even_where_all_negatives_are_equal(form, eta, negatives):
-    """α = 1 gives the last place the weight 0; where all negatives share it, the weights would be 0/0."""
+    """At α = 1 the highest rank has weight 0; if all negatives share it, the weights would be 0/0."""
     negatives = torch.tensor(negatives, requires_grad=True)
     equal = bool((negatives == negatives[0, 0]).all())
     beta = 0.9 if form == "released" else 1.0

@@ -1,4 +1,4 @@
-"""What a loss by blocks promises beside its value: whose gradients it knows, and that its passes agree."""
+"""Losses in chunks: gradients of all inputs, and consistent forward and backward passes."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from tests.losses.test_contrastive import draw
 from trueneg.losses import ContrastiveLoss, CrossModalLoss, Debiased, RelaxedContrastiveLoss, SymmetricInfoNCE
 
 
-def test_a_learned_class_probability_gets_the_same_gradient_by_blocks():
+def test_chunks_give_a_learned_class_probability_the_same_gradient():
     z1, z2, _ = draw(1, 7, 5)
     eta = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
     expected = torch.autograd.grad(ContrastiveLoss(Debiased(eta))(z1, z2), eta)
@@ -17,7 +17,7 @@ def test_a_learned_class_probability_gets_the_same_gradient_by_blocks():
     torch.testing.assert_close(given, expected)
 
 
-def test_a_bound_that_carries_a_gradient_carries_it_by_blocks_too():
+def test_chunks_keep_the_gradient_of_the_bound():
     text, image, _ = draw(2, 7, 5)
     scale = torch.tensor(9.0, dtype=torch.float64, requires_grad=True)
     for smooth in (False, True):
@@ -30,7 +30,7 @@ def test_a_bound_that_carries_a_gradient_carries_it_by_blocks_too():
         torch.testing.assert_close(*gradients)
 
 
-def test_blocks_are_computed_again_in_the_precision_of_the_forward_pass():
+def test_chunks_are_recomputed_in_the_precision_of_the_forward_pass():
     z1, z2, _ = draw(3, 16, 8, torch.float32)
     loss = ContrastiveLoss(Debiased(0.1), temperature=0.05, chunk_size=8)
     outside = torch.autograd.grad(loss(z1, z2), z1)
@@ -39,7 +39,7 @@ def test_blocks_are_computed_again_in_the_precision_of_the_forward_pass():
     assert torch.equal(*torch.autograd.grad(value, z1), *outside)
 
 
-def test_what_needs_no_gradient_gets_none():
+def test_inputs_without_requires_grad_get_no_gradient():
     z1, z2, _ = draw(4, 9, 5)
     loss = ContrastiveLoss(Debiased(0.1), chunk_size=5)
     expected = torch.autograd.grad(loss(z1, z2), z1)
@@ -49,7 +49,7 @@ def test_what_needs_no_gradient_gets_none():
 
 @pytest.mark.parametrize("chunk_size", [1, 3, 7, 50])
 @pytest.mark.parametrize("make", [RelaxedContrastiveLoss, SymmetricInfoNCE])
-def test_losses_without_an_estimator_do_not_depend_on_the_blocks(make, chunk_size):
+def test_losses_without_an_estimator_do_not_depend_on_the_chunk_size(make, chunk_size):
     u, v, _ = draw(5, 7, 5)
     whole, blocks = make()(u, v), make(chunk_size=chunk_size)(u, v)
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Real processes: however many share a batch, it has one loss and one gradient."""
+"""The loss and gradient of a batch do not depend on the number of processes that share it."""
 
 import json
 import subprocess
@@ -20,9 +20,7 @@ ROOT = Path(__file__).parents[2]
         (2, "gloo"),
         pytest.param(4, "gloo", marks=pytest.mark.long),
         pytest.param(
-            2,
-            "nccl",
-            marks=pytest.mark.skipif(torch.cuda.device_count() < 2, reason="nccl needs a GPU for each process"),
+            2, "nccl", marks=pytest.mark.skipif(torch.cuda.device_count() < 2, reason="nccl needs a GPU for each process")
         ),
     ],
 )

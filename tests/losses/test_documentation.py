@@ -1,4 +1,4 @@
-"""What the docstrings show runs, and what they promise about importing holds."""
+"""Examples in docstrings run, and importing the losses imports only torch."""
 
 import doctest
 import importlib
@@ -23,7 +23,7 @@ def test_every_example_of_a_docstring_runs(name):
 
 
 @pytest.mark.parametrize("name", [name for name in trueneg.losses.__all__ if name[0].isupper()])
-def test_every_public_class_says_what_it_is(name):
+def test_every_public_class_has_a_docstring(name):
     assert len(getattr(trueneg.losses, name).__doc__) > 40
 
 
@@ -37,6 +37,6 @@ print(*sorted(packages - set(sys.stdlib_module_names) - {"torch", "trueneg"}))
 """
 
 
-def test_importing_the_losses_needs_torch_alone():
+def test_importing_the_losses_imports_only_torch():
     finished = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     assert finished.stdout.split() == []

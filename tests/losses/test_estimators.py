@@ -1,5 +1,6 @@
-"""Each estimator equals the equation that it is named after, for values and gradients."""
+"""Values and gradients of each estimator equal its equation."""
 
+import functools
 import math
 
 import mpmath
@@ -9,16 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from trueneg.losses import (
-    Bayesian,
-    Debiased,
-    HardNegative,
-    Oracle,
-    Removed,
-    Resampled,
-    Reweighted,
-    Uncorrected,
-)
+from trueneg.losses import Bayesian, Debiased, HardNegative, Oracle, Removed, Resampled, Reweighted, Uncorrected
 
 PROPERTIES = settings(deadline=None, max_examples=40)
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 12), st.integers(1, 4))
@@ -29,7 +21,7 @@ ALPHAS = st.floats(0.5, 0.99)
 
 
 def draw_logits(seed, shape, temperature):
-    """(A, M) and (A, N) logits anywhere in [−1/t, 1/t]."""
+    """Return uniform (A, M) and (A, N) logits in [−1/t, 1/t]."""
     anchors, count, positives = shape
     generator = torch.Generator().manual_seed(seed)
     cosines = 2 * torch.rand(anchors, positives + count, generator=generator, dtype=torch.float64) - 1
@@ -38,7 +30,7 @@ def draw_logits(seed, shape, temperature):
 
 
 def assert_equals_the_book(estimator, reference, positive, negatives, rtol=1e-9, **arguments):
-    """Value and gradients of all anchors; ``reference(row, positives, negatives)`` is the mass of one."""
+    """Compare values and gradients; ``reference(row, positives, negatives)`` returns the mass of an anchor."""
     log_mass = estimator(positive, negatives, **arguments)
     expected = torch.stack(
         [torch.log(torch.as_tensor(reference(row, list(positive[row]), list(negatives[row])))) for row in range(len(positive))]
@@ -56,7 +48,7 @@ def assert_equals_the_book(estimator, reference, positive, negatives, rtol=1e-9,
 
 
 def condition(weighted_sum, positives, count, eta, floor):
-    """How much rounding is magnified where the bracket cancels; 1 well inside the bound."""
+    """Return by how much cancellation magnifies rounding errors; 1 well inside the bound."""
     subtracted = count * eta * book.exp_sum(positives).item() / len(positives)
     rest = weighted_sum.item() - subtracted
     margin = abs(rest / (1 - eta) / count / math.exp(floor) - 1)
@@ -67,36 +59,25 @@ def condition(weighted_sum, positives, count, eta, floor):
 
 @PROPERTIES
 @given(SEEDS, SHAPES, TEMPERATURES)
-def test_uncorrected_is_the_sum_over_all(seed, shape, temperature):
+def test_uncorrected_equals_the_sum(seed, shape, temperature):
     positive, negatives = draw_logits(seed, shape, temperature)
     assert_equals_the_book(Uncorrected(), lambda row, p, u: book.uncorrected(p, u), positive, negatives)
 
 
 @PROPERTIES
-@given(SEEDS, SHAPES, TEMPERATURES, ETAS)
-def test_debiased_equals_the_equation(seed, shape, temperature, eta):
+@given(SEEDS, SHAPES, TEMPERATURES, ETAS, st.booleans())
+def test_debiased_equals_the_equation_with_one_class_probability_or_one_per_anchor(seed, shape, temperature, largest, by_anchor):
     positive, negatives = draw_logits(seed, shape, temperature)
     floor = -1 / temperature
-    for p, u in zip(positive, negatives, strict=True):
+    factors = torch.rand(shape[0], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    etas = (largest * factors).tolist() if by_anchor else [largest] * shape[0]
+    for p, u, eta in zip(positive, negatives, etas, strict=True):
         assume(condition(book.exp_sum(u), list(p), len(u), eta, floor) < 1e5)
-    assert_equals_the_book(Debiased(eta), lambda row, p, u: book.debiased(p, u, eta, floor), positive, negatives, floor=floor)
-
-
-@PROPERTIES
-@given(SEEDS, SHAPES, TEMPERATURES, ETAS)
-def test_debiased_with_one_class_probability_per_anchor_equals_the_equation(seed, shape, temperature, largest):
-    positive, negatives = draw_logits(seed, shape, temperature)
-    floor = -1 / temperature
-    etas = largest * torch.rand(shape[0], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    for p, u, eta in zip(positive, negatives, etas.tolist(), strict=True):
-        assume(condition(book.exp_sum(u), list(p), len(u), eta, floor) < 1e5)
-
-    def reference(row, p, u):
-        return book.debiased(p, u, float(etas[row]), floor)
-
-    assert_equals_the_book(Debiased(etas), reference, positive, negatives, floor=floor)
-    given_at_the_call = Debiased(0.5)(positive, negatives, class_probability=etas, floor=floor)
-    torch.testing.assert_close(given_at_the_call, Debiased(etas)(positive, negatives, floor=floor))
+    eta = torch.tensor(etas, dtype=torch.float64) if by_anchor else largest
+    estimator = Debiased(eta)
+    assert_equals_the_book(estimator, lambda row, p, u: book.debiased(p, u, etas[row], floor), positive, negatives, floor=floor)
+    overridden = Debiased(0.5)(positive, negatives, class_probability=eta, floor=floor)
+    torch.testing.assert_close(overridden, estimator(positive, negatives, floor=floor))
 
 
 @PROPERTIES
@@ -106,17 +87,12 @@ def test_the_smooth_bound_is_the_sum_of_bound_and_estimate(seed, shape, temperat
     floor = -1 / temperature
     for p, u in zip(positive, negatives, strict=True):
         assume(condition(book.exp_sum(u), list(p), len(u), eta, floor) < 1e5)
-        # the sum has a kink where the estimate is 0, so that must be told from both sides too
+        # the sum has a kink where the estimate is 0
         assume(abs(book.bracket(book.exp_sum(u), list(p), len(u), eta).item()) > 1e-6 * math.exp(floor))
     estimator = Debiased(eta, smooth_bound=True)
     if eta > 0:
         assert_equals_the_book(
-            estimator,
-            lambda row, p, u: book.smoothly_debiased(p, u, eta, floor),
-            positive,
-            negatives,
-            rtol=1e-8,
-            floor=floor,
+            estimator, lambda row, p, u: book.smoothly_debiased(p, u, eta, floor), positive, negatives, rtol=1e-8, floor=floor
         )
     hard = Debiased(eta)(positive, negatives, floor=floor)
     soft = estimator(positive, negatives, floor=floor)
@@ -134,51 +110,29 @@ def test_hard_negative_equals_the_equation(seed, shape, temperature, eta, beta):
         weighted = (weights * torch.exp(u)).sum() / weights.mean()
         assume(condition(weighted, list(p), len(u), eta, floor) < 1e5)
     assert_equals_the_book(
-        HardNegative(beta, eta),
-        lambda row, p, u: book.hard_negative(p, u, eta, floor, beta),
-        positive,
-        negatives,
-        floor=floor,
+        HardNegative(beta, eta), lambda row, p, u: book.hard_negative(p, u, eta, floor, beta), positive, negatives, floor=floor
     )
 
 
 @PROPERTIES
-@given(SEEDS, SHAPES, TEMPERATURES, ETAS, ALPHAS, st.floats(0, 2), st.sampled_from(["paper", "consistent"]))
+@given(SEEDS, SHAPES, TEMPERATURES, ETAS, ALPHAS, st.floats(0.5, 1), st.sampled_from(["paper", "released", "consistent"]))
 def test_bayesian_equals_the_equations(seed, shape, temperature, eta, alpha, beta, form):
     positive, negatives = draw_logits(seed, shape, temperature)
-    assert_equals_the_book(
-        Bayesian(alpha, beta, eta, form),
-        lambda row, p, u: book.bayesian(p, u, eta, alpha, beta, form),
-        positive,
-        negatives,
-    )
-
-
-@PROPERTIES
-@given(SEEDS, SHAPES, TEMPERATURES, ETAS, ALPHAS, st.floats(0.5, 1))
-def test_the_released_form_equals_its_equations(seed, shape, temperature, eta, alpha, beta):
-    positive, negatives = draw_logits(seed, shape, temperature)
-    assert_equals_the_book(
-        Bayesian(alpha, beta, eta, "released"),
-        lambda row, p, u: book.bayesian(p, u, eta, alpha, beta, "released"),
-        positive,
-        negatives,
-    )
+    beta = beta if form == "released" else 4 * beta - 2  # from 0 to 2
+    reference = functools.partial(book.bayesian, eta=eta, alpha=alpha, beta=beta, form=form)
+    assert_equals_the_book(Bayesian(alpha, beta, eta, form), lambda row, p, u: reference(p, u), positive, negatives)
 
 
 @PROPERTIES
 @given(SEEDS, SHAPES, ETAS, ALPHAS, st.sampled_from(["paper", "released", "consistent"]))
-def test_ties_count_in_the_distribution(seed, shape, eta, alpha, form):
-    """Logits from a grid of four values, zeros of both signs among them."""
+def test_bayesian_counts_ties(seed, shape, eta, alpha, form):
+    """Logits from a grid of four values, including zeros of both signs."""
     generator = torch.Generator().manual_seed(seed)
     grid = torch.tensor([-1.0, -0.0, 0.0, 2.0], dtype=torch.float64)
     negatives = grid[torch.randint(4, (shape[0], shape[1]), generator=generator)].requires_grad_()
     positive = torch.zeros(shape[0], 1, dtype=torch.float64, requires_grad=True)
     assert_equals_the_book(
-        Bayesian(alpha, 0.7, eta, form),
-        lambda row, p, u: book.bayesian(p, u, eta, alpha, 0.7, form),
-        positive,
-        negatives,
+        Bayesian(alpha, 0.7, eta, form), lambda row, p, u: book.bayesian(p, u, eta, alpha, 0.7, form), positive, negatives
     )
 
 
@@ -204,11 +158,7 @@ def test_explicit_estimators_equal_loops(seed, shape, temperature, exponent, thr
         similarity=similarity,
     )
     assert_equals_the_book(
-        Oracle(),
-        lambda row, p, u: book.oracle(p, u, same_class[row]),
-        positive,
-        negatives,
-        same_class=same_class,
+        Oracle(), lambda row, p, u: book.oracle(p, u, same_class[row]), positive, negatives, same_class=same_class
     )
 
 
@@ -223,7 +173,7 @@ def test_resampled_draws_in_proportion_to_dissimilarity():
     assert abs(mass - mean) < 5 * deviation / math.sqrt(size)
 
 
-def test_resampled_gives_its_gradient_to_what_was_drawn():
+def test_resampled_has_a_gradient_only_for_drawn_negatives():
     torch.manual_seed(3)
     negatives = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
     similarity = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.2]]).repeat(2, 1)
@@ -242,7 +192,7 @@ def test_resampled_gives_its_gradient_to_what_was_drawn():
         (Resampled(4), {"similarity": torch.ones(2, 3)}),
     ],
 )
-def test_an_anchor_without_true_negatives_has_no_loss_and_no_gradient(estimator, known):
+def test_an_anchor_without_true_negatives_has_loss_and_gradient_0(estimator, known):
     """The first anchor has none; the second keeps one, and its gradient."""
     (name, value), negatives = next(iter(known.items())), torch.randn(2, 3, requires_grad=True)
     value = value.clone()
@@ -260,8 +210,8 @@ def test_an_anchor_without_true_negatives_has_no_loss_and_no_gradient(estimator,
 
 @settings(deadline=None, max_examples=60)
 @given(SEEDS, st.integers(2, 30), st.floats(0.01, 0.05), st.floats(0.05, 0.9), st.floats(1, 8), st.booleans())
-def test_where_the_bracket_cancels_debiased_is_as_exact_as_its_condition_allows(seed, count, temperature, eta, digits, hard):
-    """Against 60 digits: the positive is set so that 10^−digits of the sum is left."""
+def test_debiased_is_as_accurate_as_its_condition_number_allows(seed, count, temperature, eta, digits, hard):
+    """Compared with 60-digit arithmetic; the positive is chosen so that 10^−digits of the sum remains."""
     beta = 1.0 if hard else 0.0
     generator = torch.Generator().manual_seed(seed)
     negatives = (2 * torch.rand(1, count, generator=generator, dtype=torch.float64) - 1) / temperature
@@ -298,7 +248,7 @@ def test_where_the_bracket_cancels_debiased_is_as_exact_as_its_condition_allows(
         assert abs(float(gradient) - wanted) <= 4 * tolerance * largest
 
 
-def test_at_the_bound_the_gradient_flows_through_the_positive_alone():
+def test_at_the_bound_only_the_positive_has_a_gradient():
     positive = torch.tensor([5.0, -1.0], requires_grad=True)
     negatives = torch.zeros(2, 6, requires_grad=True)
     mass = Debiased(0.2).mass(positive, negatives, floor=-2.0)
@@ -321,21 +271,21 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
         assert not mass.at_bound.any()
 
 
-def test_without_false_negatives_nothing_is_switched_off_at_the_very_bound():
-    """Every negative opposite to the anchor: the sum is the bound, up to rounding."""
+def test_without_false_negatives_gradients_remain_at_the_bound():
+    """All negatives are opposite to the anchor, so the sum equals the bound up to rounding."""
     negatives = torch.full((1, 3), -2.0, requires_grad=True)
     mass = Debiased(torch.zeros(1)).mass(torch.zeros(1), negatives, floor=-1.9999999)
     mass.log.sum().backward()
     torch.testing.assert_close(negatives.grad, torch.full((1, 3), 1 / 3))
 
 
-def test_without_a_floor_a_negative_bracket_is_not_a_number():
+def test_without_a_floor_a_negative_estimate_is_nan():
     assert Debiased(0.5)(torch.tensor([3.0]), torch.zeros(1, 4)).isnan().item()
 
 
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("eta", [0.1, torch.tensor([0.0, 0.1])])
-def test_a_bound_hides_no_logit_that_is_not_a_number(smooth, eta):
+def test_nan_logits_are_not_hidden_by_the_bound(smooth, eta):
     negatives = torch.tensor([[math.nan, 0.0], [math.nan, 1.0]])
     assert Debiased(eta, smooth)(torch.zeros(2), negatives, floor=-2.0).isnan().all()
 
@@ -376,6 +326,6 @@ def test_a_missing_or_misshapen_class_probability_is_refused():
         (lambda: Removed()(torch.zeros(1), torch.zeros(1, 2)), "similarity is missing"),
     ],
 )
-def test_wrong_parameters_are_refused_in_a_sentence(make, sentence):
+def test_invalid_parameters_are_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()

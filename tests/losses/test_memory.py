@@ -1,4 +1,4 @@
-"""A loss by blocks keeps nothing that grows with the square of the batch."""
+"""A loss in chunks saves no tensors that grow with the square of the batch."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ COUNT, DIMENSIONS = 256, 8
 
 
 def saved_bytes(compute):
-    """Bytes that autograd keeps for the backward pass, each storage once."""
+    """Return the bytes that autograd saves for the backward pass, counting each storage once."""
     storages = {}
 
     def keep(tensor):
@@ -27,7 +27,7 @@ def saved_bytes(compute):
 
 
 @pytest.mark.parametrize("estimator", [Uncorrected(), Debiased(0.1), Bayesian(class_probability=0.1)])
-def test_a_loss_by_blocks_saves_no_logits(estimator):
+def test_a_loss_in_chunks_saves_no_logits(estimator):
     z1, z2 = torch.randn(2, COUNT, DIMENSIONS, requires_grad=True)
     square = 4 * COUNT * COUNT
 
@@ -43,7 +43,7 @@ def test_a_loss_by_blocks_saves_no_logits(estimator):
     assert saved_bytes(two_view(32)) < 32 * z1.nbytes  # a few copies of the embeddings and values per anchor
 
 
-def test_reco_by_blocks_saves_no_cosines():
+def test_reco_in_chunks_saves_no_cosines():
     u, v = torch.randn(2, COUNT, DIMENSIONS, requires_grad=True)
     square = 4 * COUNT * COUNT
     assert saved_bytes(lambda: RelaxedContrastiveLoss()(u, v)) > square
@@ -62,7 +62,7 @@ print(re.search(r"VmHWM:\\s+([0-9]+) kB", pathlib.Path("/proc/self/status").read
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read as Linux tells it")
-def test_a_batch_of_16384_stays_under_two_gibibytes_and_smaller_blocks_need_less():
+def test_a_batch_of_16384_needs_less_than_2_gib_and_smaller_chunks_need_less():
     peaks = []
     for chunk_size in (256, 1024):
         code = PEAK.format(chunk_size=chunk_size)

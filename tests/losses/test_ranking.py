@@ -20,7 +20,7 @@ TEXTS = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=3)
 
 
 class Bag(nn.Module):
-    """The mean of the words' embeddings; like sentence-transformers' modules, it writes to the features that it is given."""
+    """Mean of word embeddings; like sentence-transformers' modules, it modifies the features."""
 
     def __init__(self, seed):
         super().__init__()
@@ -36,7 +36,7 @@ class Bag(nn.Module):
 
 
 def tokenised(texts, width=0, left=False):
-    """Features of a column of texts given as lists of ids; the padding holds ids, too."""
+    """Return the features of a column of texts given as lists of ids; the padding contains ids, too."""
     width = max(width, *(len(text) for text in texts))
     pads = [[1] * (width - len(text)) for text in texts]
     rows = [(pad, text) if left else (text, pad) for text, pad in zip(texts, pads, strict=True)]
@@ -50,7 +50,7 @@ def loss_of(columns, estimator, **options):
 
 
 def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled):
-    """Mean over the anchors; ``rating`` is the guide, with a margin; a class probability corrects the negatives that are left."""
+    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the remaining negatives."""
     embed = [[sum(model.words[word] for word in text) / len(text) for text in column] for column in columns]
     rate = [[sum(rating.words[word] for word in text).detach() / len(text) for text in column] for column in columns]
     anchors, candidates, losses = columns[0], [text for column in columns[1:] for text in column], []
@@ -93,16 +93,13 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
     features = [tokenised(column, width=number) for number, column in enumerate(columns)]
     actual = RankingLoss(model, estimator, 3.0, **options)(features)
     expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled)
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
-    inputs = [model.words, guide.words]
-    for found, wanted in zip(book.gradients(actual, inputs), book.gradients(expected, inputs), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    book.assert_same(actual, expected, [model.words, guide.words])
 
 
 COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]  # anchors, positives, hard negatives
 
 
-def test_equal_texts_are_no_negatives():
+def test_equal_texts_are_not_negatives():
     """Anchors 0 and 2 share their positive, and the hard negatives repeat anchors 1 and 0."""
     exclude = torch.tensor([[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 0], [1, 0, 1, 0, 0, 0]]).bool()
     model = Bag(0)
@@ -139,7 +136,7 @@ def of_flash_attention(texts):
     ],
     ids=["wide", "left", "wide left", "offsets", "cu_seq_lens"],
 )
-def test_equal_texts_are_found_however_they_are_padded(layout):
+def test_equal_texts_are_recognised_with_any_padding(layout):
     def model(features):
         return {"sentence_embedding": features["embedding"]}
 
@@ -162,7 +159,7 @@ def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
     assert model.words.grad.abs().sum() > 0
 
 
-def test_an_anchor_with_one_text_for_all_candidates_has_no_loss():
+def test_an_anchor_whose_candidates_are_all_equal_has_loss_0():
     assert loss_of([[[0]] * 40, [[1]] * 40], Guided()) == 0
     assert loss_of([[[0]] * 40, [[1]] * 40], Uncorrected(), same_text=False).item() == pytest.approx(math.log(40))
 
@@ -179,7 +176,7 @@ def test_labels_and_known_similarity_reach_the_estimator():
     torch.testing.assert_close(oracle, expected.loss)
 
 
-def test_chunks_and_autocast_change_nothing():
+def test_chunks_and_autocast_do_not_change_the_loss():
     for estimator in (Uncorrected(), Guided(0.05)):
         expected = loss_of(COLUMNS, estimator)
         torch.testing.assert_close(loss_of(COLUMNS, estimator, chunk_size=2), expected, rtol=1e-12, atol=0)
@@ -202,13 +199,13 @@ def with_words(seed, *words, longest=None):
     return model
 
 
-def test_a_guide_with_the_same_vocabulary_is_taken():
+def test_a_guide_with_the_same_vocabulary_is_accepted():
     model = with_words(0, "a", "b")
-    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer of its own
+    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 
-def test_a_last_batch_of_one_pair_has_no_loss_and_no_gradient():
+def test_a_batch_of_one_pair_has_loss_and_gradient_0():
     model = Bag(0)
     loss = RankingLoss(model, Debiased(0.1))([tokenised([[0]]), tokenised([[1]])])
     loss.backward()
@@ -233,6 +230,6 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
         (lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2), "pixel_values; pass same_text=False"),
     ],
 )
-def test_odd_input_is_reported_in_one_sentence(call, message):
+def test_invalid_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

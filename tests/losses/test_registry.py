@@ -1,4 +1,4 @@
-"""A config's name finds its loss, and a wrong one finds out what there is."""
+"""Names in configurations build their losses, and unknown names list the known ones."""
 
 import inspect
 import re
@@ -78,7 +78,7 @@ def test_an_unknown_name_or_parameter_raises_an_error_that_lists_all_of_them(obj
         assert f"{name} ({listed})" in str(error.value)
 
 
-def test_a_name_alone_is_refused():
+def test_a_name_instead_of_a_mapping_is_refused():
     with pytest.raises(ValueError, match="objective is 'dcl'; expected a mapping"):
         build("dcl")
 
@@ -89,7 +89,7 @@ def test_a_value_out_of_range_is_refused():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_page_lists_every_name_with_its_parameters_and_defaults(name):
+def test_the_documentation_lists_every_name_with_its_parameters_and_defaults(name):
     row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |"))
     listed = dict(re.findall(r"`(\w+)=([^`]+)`", row))
     given = {key: default for key, default in parameters(name).items() if default is not inspect.Parameter.empty}

@@ -1,4 +1,4 @@
-"""RankingLoss with sentence-transformers itself: equal losses, its trainer, and a fact about its GISTEmbedLoss."""
+"""RankingLoss equals the losses of sentence-transformers and works with its trainer."""
 
 import math
 
@@ -28,7 +28,7 @@ BETWEEN = {"contrast_anchors": False, "contrast_positives": False}  # negatives 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two tiny BERTs with random weights, one vocabulary and no dropout, as a user has them on disk."""
+    """Folders of two tiny BERTs with random weights, the same vocabulary and no dropout."""
     words = tokenizer()
     found = [tmp_path_factory.mktemp(name) for name in ("model", "guide")]
     for seed, folder in enumerate(found):
@@ -51,7 +51,7 @@ def features(model, columns):
 
 
 def assert_same(model, ours, theirs, columns):
-    """Equal values, and equal gradients for the model."""
+    """Compare values and gradients of the model."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     found, wanted = (loss(features(model, columns), None) for loss in (ours, theirs))
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
@@ -63,7 +63,7 @@ def assert_same(model, ours, theirs, columns):
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("scale", [1.0, 20.0])
-def test_uncorrected_is_multiple_negatives_ranking_loss(models, columns, scale):
+def test_uncorrected_equals_multiple_negatives_ranking_loss(models, columns, scale):
     model, _ = models
     ours = RankingLoss(model, Uncorrected(), scale)
     assert_same(model, ours, losses.MultipleNegativesRankingLoss(model, scale=scale), columns)
@@ -71,7 +71,7 @@ def test_uncorrected_is_multiple_negatives_ranking_loss(models, columns, scale):
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize(("margin", "strategy"), [(0.0, "absolute"), (0.05, "absolute"), (-0.05, "absolute"), (0.1, "relative")])
-def test_guided_is_gist_embed_loss_between_columns(models, columns, margin, strategy):
+def test_guided_equals_gist_embed_loss_between_columns(models, columns, margin, strategy):
     model, guide = models
     ours = RankingLoss(model, Guided(margin, strategy), scale=5.0, guide=guide)
     theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=margin, margin_strategy=strategy, **BETWEEN)
@@ -80,7 +80,7 @@ def test_guided_is_gist_embed_loss_between_columns(models, columns, margin, stra
     assert ours(features(model, columns)) < plain(features(model, columns))  # so something was removed
 
 
-def test_without_a_guide_the_models_own_embeddings_are_it(models):
+def test_without_a_guide_the_models_embeddings_are_used(models):
     model, _ = models
     assert_same(model, RankingLoss(model, Guided()), losses.GISTEmbedLoss(model, model, 0.05, **BETWEEN), 3)
 
@@ -103,7 +103,7 @@ def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
 
 
 def trained(folder, into, columns, loss_of):
-    """The trainer after some steps, and the values of the loss at each."""
+    """Return the trainer after some steps, and the loss at each step."""
     datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
     pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
     model = library.SentenceTransformer(folder, device="cpu")
@@ -122,7 +122,7 @@ def embeddings(model):
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("guided", [False, True])
-def test_the_trainer_makes_the_steps_of_its_own_losses(folders, tmp_path, columns, guided):
+def test_training_with_the_trainer_equals_training_with_its_losses(folders, tmp_path, columns, guided):
     def own(model):
         if not guided:
             return losses.MultipleNegativesRankingLoss(model)

@@ -1,4 +1,4 @@
-"""Columns that are no negatives change nothing, whatever they hold."""
+"""Columns that are not negatives have no effect, whatever their values."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ ESTIMATORS = [*EXACT, HardNegative(0.0, 0.1), Debiased(0.1, smooth_bound=True)]
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, Resampled(5)], ids=name)
-def test_an_estimate_with_columns_left_out_equals_the_estimate_without_these_columns(estimator):
+def test_ignored_columns_have_no_effect(estimator):
     generator = torch.Generator().manual_seed(0)
     negatives = torch.randn(6, 9, generator=generator, dtype=torch.float64, requires_grad=True)
     positive = torch.randn(6, generator=generator, dtype=torch.float64)

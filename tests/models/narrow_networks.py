@@ -22,7 +22,7 @@ BATCH, REPEATS = 32, 3
 
 
 def with_strided_convolutions(network: nn.Module) -> nn.Module:
-    """A copy in float64 whose shortcuts are torch's own convolutions of stride 2."""
+    """Return a float64 copy whose shortcuts are torch's convolutions with stride 2."""
     network = copy.deepcopy(network).double()
     for parent in list(network.modules()):
         for name, layer in parent.named_children():
@@ -34,7 +34,7 @@ def with_strided_convolutions(network: nn.Module) -> nn.Module:
 
 
 def gradients(network: nn.Module, images: torch.Tensor) -> dict[str, torch.Tensor]:
-    """By parameter, of a product of the features with numbers that differ by image: batch normalisation ignores a common one."""
+    """Return gradients of features times factors that differ by image: batch norm cancels a common factor."""
     network.zero_grad()
     features = network(images).flatten(1)
     factors = torch.randn(features.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -43,10 +43,10 @@ def gradients(network: nn.Module, images: torch.Tensor) -> dict[str, torch.Tenso
 
 
 def difference(name: str, width: int, side: int) -> float:
-    """The largest, over the parameters and repeats, relative to the norm of the reference's gradient."""
+    """Return the largest error over parameters and repeats, relative to the norm of the reference gradient."""
     torch.manual_seed(width * side)
     network = ENCODERS[name](3, width=width)
-    images = torch.randn(BATCH, 3, side, side) + torch.randn(BATCH, 3, 1, 1)  # images alike would leave gradients of rounding
+    images = torch.randn(BATCH, 3, side, side) + torch.randn(BATCH, 3, 1, 1)  # gradients of similar images would cancel
     expected = gradients(with_strided_convolutions(network), images.double())
     network, images = network.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)
     found = [gradients(network, images) for _ in range(REPEATS)]

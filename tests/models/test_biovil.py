@@ -1,4 +1,4 @@
-"""BioViL's files are converted without running code, load into equal networks, and are refused by the names of wrong tensors."""
+"""BioViL's files are converted without running code and load into equal networks; errors name wrong tensors."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_conversion_keeps_every_tensor(name, pickles, files):
     assert all(torch.equal(found[key], expected[key]) for key in expected)
 
 
-def test_the_image_model_is_the_official_one(files):
+def test_the_image_model_equals_hi_mls(files):
     encoder, projection = load_image_model(files / "image.safetensors")
     pixels = torch.rand(2, 1, 64, 96, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_the_image_model_is_the_official_one(files):
     torch.testing.assert_close(found.regions, patches)
 
 
-def test_the_projection_of_texts_is_the_official_one(files, pickles):
+def test_the_text_projection_equals_cxr_berts(files, pickles):
     vectors = torch.randn(3, HIDDEN, generator=torch.Generator().manual_seed(1))
     expected = official.official_text_embedding(vectors, torch.load(pickles["text"], weights_only=True))
     torch.testing.assert_close(load_text_projection(files / "text.safetensors", HIDDEN)(vectors), expected)

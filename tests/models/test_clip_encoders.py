@@ -77,7 +77,7 @@ def test_tokens_and_truncation_match_open_clip():
 
 @torch.no_grad()
 def test_region_embeddings_match_attention_pooling_of_a_single_region(model, network):
-    """Attention to one token alone is the whole weight: open_clip's pooling of that cell, its positions taken away."""
+    """With a single token, attention has weight 1: open_clip's pooling of that cell without positions."""
     images = torch.rand(1, 3, 64, 96, generator=torch.Generator().manual_seed(1))
     regions = model.embed_images(images, regions=True).regions
     assert regions.shape == (1, 24, 2, 3)
@@ -146,10 +146,7 @@ def test_gradients_reach_every_parameter(model):
         ({"model": "RN5"}, "RN5 is not a model of open_clip; expected one of RN50, "),
         ({"model": "nowhere.json"}, "nowhere.json: does not exist; expected a JSON configuration of open_clip"),
         ({"model": "ViT-B-32"}, "ViT-B-32 cannot be used; expected a CLIP model with a ResNet"),
-        (
-            {"model": "RN50", "weights": "openai"},
-            "different activation; use the model RN50-quickgelu",
-        ),
+        ({"model": "RN50", "weights": "openai"}, "different activation; use the model RN50-quickgelu"),
         ({"weights": "nowhere.pt"}, "nowhere.pt does not exist; expected a file or an open_clip tag (none"),
         ({"weights": __file__}, "a complete state dict of open_clip's"),
     ],

@@ -14,7 +14,7 @@ from trueneg.models.projection import ProjectionHead
 
 
 def torchvision_resnet(name: str) -> nn.Module:
-    """A residual network with the stem of its CIFAR form, down to the pooled features."""
+    """Return torchvision's network with the stem for CIFAR, up to the pooled features."""
     from torchvision.models import get_model
 
     network = get_model(name)
@@ -84,7 +84,7 @@ def test_channels_last_gives_the_same_features():
 
 @pytest.mark.long
 def test_gradients_of_narrow_networks_match_a_float64_reference():
-    """In a process of its own: oneDNN's backward of narrow strided convolutions corrupts the heap."""
+    """In a separate process, because oneDNN's backward pass of narrow strided convolutions can corrupt the heap."""
     done = subprocess.run([sys.executable, "-m", "tests.models.narrow_networks"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     differences = json.loads(done.stdout)

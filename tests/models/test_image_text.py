@@ -1,7 +1,5 @@
 """The image–text model: shapes, projections, compatibility with the losses, and learning on a toy problem."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from torch.nn import functional
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio, upsample
 from trueneg.evaluation.retrieval import recall_at_k
 from trueneg.losses import CrossModalLoss, Debiased, RelaxedContrastiveLoss
-from trueneg.models import image_text
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity, heatmaps
 from trueneg.models.spatial_encoders import SmallSpatialResNet
@@ -33,7 +30,7 @@ def model_of(aggregation="lse+nl", seed=0, **options):
 
 
 def batch_of(count, seed=1):
-    """Images with one of eight textures somewhere, and sentences whose two words name it: its stripes and its sign."""
+    """Return images with one of eight textures at a random place, and sentences of two words that name it."""
     generator = torch.Generator().manual_seed(seed)
     textures = torch.randperm(8, generator=generator)[:count]
     places = torch.randint(4, (count, 2), generator=generator)
@@ -117,7 +114,7 @@ def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
 
 
 def test_training_learns_to_match_and_localise_sentences():
-    """Eight textures at random places: found in unseen images, and there the heatmap is high."""
+    """Eight textures at random places are retrieved in unseen images, and heatmaps are high at these places."""
     model = model_of("lse+nl", seed=1).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss = CrossModalLoss(Debiased(0.0), directions="text")
@@ -139,9 +136,3 @@ def test_training_learns_to_match_and_localise_sentences():
         ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(grids, masks, strict=True)]
     assert np.mean(recalls) > 0.9
     assert np.mean(ratios) > 1
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(image_text)
-    assert attempted
-    assert not failed

@@ -1,6 +1,5 @@
 """Aggregators and RoIAlign, compared with loops over regions and bilinear means, and their properties."""
 
-import doctest
 import math
 
 import hypothesis.strategies as st
@@ -10,14 +9,7 @@ from hypothesis import given, settings
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-from trueneg.models import region_similarity
-from trueneg.models.region_similarity import (
-    ImageEmbeddings,
-    RegionSimilarity,
-    box_features,
-    heatmaps,
-    log_sum_exp,
-)
+from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, box_features, heatmaps, log_sum_exp
 
 
 def cosine(a, b):
@@ -161,7 +153,7 @@ def test_half_precision_inputs_are_computed_in_float32():
 
 
 def bilinear(grid, y, x):
-    """A value between the centres of a grid's cells, the outermost ones extended to the edge."""
+    """Interpolate between the centres of a grid's cells; the outermost cells extend to the edge."""
     h, w = len(grid), len(grid[0])
     y, x = min(max(y - 0.5, 0), h - 1), min(max(x - 0.5, 0), w - 1)
     top, left = min(int(y), h - 1), min(int(x), w - 1)
@@ -175,7 +167,7 @@ def bilinear(grid, y, x):
 @settings(deadline=None, max_examples=40)
 @given(st.data(), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1000))
 def test_box_features_are_means_of_bilinear_samples_inside_the_box(data, h, w, output, samples, seed):
-    """On any crop, square or not: boxes are scaled by grid / crop in either direction."""
+    """On square and other crops: boxes are scaled by grid / crop in each direction."""
     crop = (data.draw(st.integers(8, 40)), data.draw(st.integers(8, 40)))
     x0, y0 = data.draw(st.integers(-5, crop[1] - 2)), data.draw(st.integers(-5, crop[0] - 2))
     box = [x0, y0, data.draw(st.integers(max(x0, 0) + 1, crop[1] + 5)), data.draw(st.integers(max(y0, 0) + 1, crop[0] + 5))]
@@ -216,9 +208,3 @@ def test_the_feature_of_a_regions_own_box_is_the_region():
     regions = torch.arange(16.0).view(1, 1, 4, 4)
     box = torch.tensor([[64.0, 32.0, 96.0, 64.0]])  # column 2, row 1 of cells of 32 pixels
     assert box_features(regions, [box], (128, 128), output=1, samples=1).item() == 6
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(region_similarity)
-    assert attempted
-    assert not failed

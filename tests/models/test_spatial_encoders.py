@@ -1,7 +1,5 @@
 """Spatial encoders equal torchvision's networks before the pooling; weights load from files or raise clear errors."""
 
-import doctest
-
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -11,7 +9,6 @@ from torchvision.models.feature_extraction import create_feature_extractor
 
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
-from trueneg.models import spatial_encoders
 from trueneg.models.spatial_encoders import SmallSpatialResNet, SpatialResNet, build_spatial_encoder
 
 NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
@@ -76,7 +73,7 @@ def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
 
 
 def test_failed_downloads_name_the_address(tmp_path, monkeypatch):
-    """An empty cache and a proxy that nobody listens at: no network, whatever the machine has."""
+    """An empty cache and an unreachable proxy, so downloads fail on every machine."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -94,7 +91,7 @@ def test_the_small_encoder_keeps_an_eighth_of_the_resolution(side, grid):
 
 
 def test_the_small_encoder_has_a_local_receptive_field():
-    """A change of one pixel reaches its own region, and none on the other side of the image."""
+    """A changed pixel affects its region, but none on the other side of the image."""
     torch.manual_seed(0)
     encoder = SmallSpatialResNet().eval()
     image = torch.zeros(1, 1, 112, 112)
@@ -113,12 +110,6 @@ def test_the_small_encoder_uses_he_initialisation():
             fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
             expected, found = (2 / fan_out) ** 0.5, module.weight.std().item()
             assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(spatial_encoders)
-    assert attempted
-    assert not failed
 
 
 def test_out_of_memory_is_not_reported_as_damaged_weights():

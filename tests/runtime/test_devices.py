@@ -1,4 +1,4 @@
-"""Leases between real processes, one of them killed; and which physical device CUDA_VISIBLE_DEVICES means."""
+"""Leases of devices between processes, and the devices that CUDA_VISIBLE_DEVICES and Slurm make visible."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,9 @@ from trueneg.errors import UserError
 from trueneg.runtime import devices as module
 from trueneg.runtime.devices import choose_device, lease, leased_device, read_listing, visible_devices
 
-WAIT = 300  # seconds after which a test gives up
+WAIT = 300  # seconds after which a test fails
+SHORT = 0.5  # seconds in which a waiting lease would be granted if the device were free
+NAMES = ["device-0", "device-1", "device-2"]
 TWO_GPUS = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1a5f)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-9c20)\n"
 INSTANCES = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
   MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef)
@@ -32,167 +33,56 @@ INSTANCES = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-e86cb44c)
 """
 
-# A job: leases a device, tells which, works until it is told to end. No torch: what is tested are the processes.
-JOB = """
-import sys, time
-from pathlib import Path
-from trueneg.runtime.devices import lease
-journal, end, share, *devices = sys.argv[1:]
-journal = Path(journal)
-with lease(devices, share=int(share)) as (name,):
-    journal.open("a").write(f"{time.monotonic()} {name}\\n")
-    while not Path(end).exists():
-        time.sleep(0.01)
-    journal.open("a").write(f"{time.monotonic()} end\\n")
-"""
-
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path, monkeypatch) -> Path:
-    """Leases in a folder of the test's own, no device chosen by others, no Slurm; what a lease sets is undone."""
+def folder(tmp_path, monkeypatch) -> Path:
+    """A lease folder for the test, without Slurm and without CUDA_VISIBLE_DEVICES; both are restored afterwards."""
     monkeypatch.setenv("TRUENEG_LEASES", str(tmp_path / "leases"))
     monkeypatch.setattr(module, "POLL_SECONDS", 0.02)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # so that monkeypatch remembers to restore it
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # so that monkeypatch restores it
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         monkeypatch.delenv(name)
     return tmp_path / "leases"
 
 
-class Job:
-    """A process that holds a lease."""
+class Request:
+    """A lease that another thread requests; as a context manager, it waits until the lease is granted, then holds it."""
 
-    def __init__(self, folder: Path, name: str, devices: Sequence[str], share: int = 1):
-        self.journal, self.ending = folder / f"{name}.journal", folder / f"{name}.end"
-        command = [sys.executable, "-c", JOB, str(self.journal), str(self.ending), str(share), *devices]
-        self.process = subprocess.Popen(command)
+    def __init__(self, names, **options):
+        self.names, self.granted, self.end = None, threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._hold, args=(names, options), daemon=True)
+        self.thread.start()
 
-    def lines(self) -> list[list[str]]:
-        return [line.split() for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
+    def _hold(self, names, options):
+        with lease(names, **options) as self.names:
+            self.granted.set()
+            self.end.wait()
 
-    @property
-    def device(self) -> str | None:
-        """What it has leased; None while it waits."""
-        return self.lines()[0][1] if self.lines() else None
+    def __enter__(self):
+        assert self.granted.wait(WAIT)
+        return self.names
 
-    @property
-    def span(self) -> tuple[float, float]:
-        """When it held its device."""
-        (begin, _), (end, _) = self.lines()
-        return float(begin), float(end)
-
-    def end(self) -> None:
-        self.ending.touch()
-
-    def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(WAIT)
-
-
-@pytest.fixture
-def start(tmp_path) -> Iterator:
-    """Starts jobs, and leaves none behind."""
-    jobs: list[Job] = []
-
-    def start(devices: Sequence[str], share: int = 1) -> Job:
-        jobs.append(Job(tmp_path, f"job{len(jobs)}", devices, share))
-        return jobs[-1]
-
-    yield start
-    for job in jobs:
-        with contextlib.suppress(ProcessLookupError):
-            job.kill()
-
-
-def until(condition) -> None:
-    """Wait for something that has to come."""
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail("waited in vain")
-        time.sleep(0.01)
-
-
-def running(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs that hold a device now."""
-    return [job for job in jobs if len(job.lines()) == 1 and job.process.poll() is None]
+    def __exit__(self, *_):
+        self.end.set()
+        self.thread.join(WAIT)
 
 
 # Leases
 
 
-def test_four_jobs_on_one_device_run_one_after_another(start):
-    jobs = [start(["device-0"]) for _ in range(4)]
-    until(lambda: running(jobs))
-    time.sleep(1)  # long enough for the others to start and to take what they should not
-    assert len(running(jobs)) == 1
-    for job in jobs:
-        job.end()
-    until(lambda: all(job.process.poll() == 0 for job in jobs))
-    spans = sorted(job.span for job in jobs)
-    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
+def test_a_killed_process_releases_its_device():
+    code = "from trueneg.runtime.devices import lease\nwith lease(['device-0']): print('held', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        request = Request(NAMES[:1])
+        assert not request.granted.wait(SHORT)
+        process.kill()
+        with request as names:
+            assert names == ("device-0",)
 
 
-def test_two_jobs_on_two_devices_run_side_by_side_on_one_each_and_a_third_gets_the_place_of_the_killed(start):
-    devices = ["device-0", "device-1"]
-    first, second = start(devices), start(devices[::-1])
-    until(lambda: first.device and second.device)
-    assert {first.device, second.device} == set(devices)
-    third = start(devices)
-    time.sleep(1)  # long enough to start and to take what it should not
-    assert third.device is None
-    second.kill()
-    until(lambda: third.device)
-    assert third.device == second.device != first.device
-    assert running([first, third]) == [first, third]
-
-
-def test_more_jobs_than_devices_never_share_one_though_some_are_killed(start):
-    devices = ["device-0", "device-1"]
-    waiting, killed = [start(devices) for _ in range(6)], []
-    while waiting:
-        until(lambda: len(running(waiting)) == min(2, len(waiting)))
-        assert len({job.device for job in running(waiting)}) == min(2, len(waiting))
-        job = running(waiting)[0]
-        if len(waiting) % 2:
-            job.kill()
-            killed.append(job)
-        else:
-            job.end()
-            until(lambda job=job: job.process.poll() == 0)
-        waiting.remove(job)
-    assert len(killed) == 3
-
-
-def test_as_many_as_the_share_hold_a_device_and_devices_fill_up_evenly(start):
-    devices = ["device-0", "device-1"]
-    pairs = []
-    for _ in range(2):
-        pair = [start(devices, share=2), start(devices, share=2)]
-        until(lambda pair=pair: all(job.device for job in pair))
-        pairs.append(pair)
-    assert [{job.device for job in pair} for pair in pairs] == [set(devices)] * 2
-    fifth = start(devices, share=2)
-    time.sleep(1)
-    assert fifth.device is None
-    pairs[0][1].kill()
-    until(lambda: fifth.device)
-    assert fifth.device == pairs[0][1].device
-
-
-@pytest.mark.parametrize(("holders", "comer"), [(2, 1), (1, 2)])
-def test_who_wants_a_device_alone_has_it_alone(start, holders, comer):
-    holding = start(["device-0"], share=holders)
-    until(lambda: holding.device)
-    waiting = start(["device-0"], share=comer)
-    time.sleep(1)
-    assert waiting.device is None
-    holding.end()
-    until(lambda: waiting.device)
-    assert holding.span[1] <= float(waiting.lines()[0][0])
-
-
-# Leases several devices again and again; whoever holds one, marks it with a file that must not be there.
+# Leases devices repeatedly; a process that holds one creates a file that must not exist yet.
 ROUNDS = """
 import os, random, sys, time
 from pathlib import Path
@@ -211,13 +101,9 @@ for _ in range(int(rounds)):
 """
 
 
-def test_processes_that_want_two_of_three_devices_neither_share_one_nor_wait_for_each_other_forever(tmp_path):
-    names = ["device-0", "device-1", "device-2"]
-    counts = ("2", "2", "2", "1", "3")
-    commands = [
-        [sys.executable, "-c", ROUNDS, str(tmp_path), str(seed), "40", count, *names] for seed, count in enumerate(counts)
-    ]
-    processes = [subprocess.Popen(command) for command in commands]
+def test_processes_that_need_one_to_three_devices_never_share_one_and_never_deadlock(tmp_path):
+    commands = [[str(tmp_path), str(seed), "40", count, *NAMES] for seed, count in enumerate("22213")]
+    processes = [subprocess.Popen([sys.executable, "-c", ROUNDS, *arguments]) for arguments in commands]
     try:
         assert [process.wait(WAIT) for process in processes] == [0] * 5
     finally:
@@ -225,154 +111,136 @@ def test_processes_that_want_two_of_three_devices_neither_share_one_nor_wait_for
             process.kill()
 
 
-def test_several_devices_are_taken_together_or_not_at_all():
-    names = ["device-0", "device-1", "device-2"]
-    with lease(names, count=2) as held:
-        assert held == ("device-0", "device-1")
-        taken = []
-        thread = threading.Thread(target=lambda: taken.append(lease(names, count=2).__enter__()), daemon=True)
-        thread.start()
-        time.sleep(0.5)
-        assert not taken
-        with lease(names) as (third,):  # the one that waits holds nothing
+def test_several_devices_are_leased_together_or_not_at_all():
+    with lease(NAMES, count=2) as names:
+        assert names == ("device-0", "device-1")
+        request = Request(NAMES, count=2)
+        assert not request.granted.wait(SHORT)
+        with lease(NAMES) as (third,):  # the waiting request holds nothing
             assert third == "device-2"
-    thread.join(WAIT)
-    assert taken
+    with request:
+        pass
 
 
-def test_the_lease_file_names_the_holder_and_only_its_owner_can_read_it(environment):
+def test_shared_devices_fill_up_evenly_and_the_next_process_waits():
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(lease(NAMES[:2], share=2))[0] for _ in range(3)]
+        with Request(NAMES[:2], share=2) as names:
+            held += names
+            request = Request(NAMES[:2], share=2)
+            assert not request.granted.wait(SHORT)
+        with request as names:
+            assert [*held, *names] == ["device-0", "device-1", "device-0", "device-1", "device-1"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 1), (1, 2)])
+def test_an_exclusive_lease_excludes_processes_that_would_share(first, second):
+    with lease(NAMES[:1], share=first):
+        request = Request(NAMES[:1], share=second)
+        assert not request.granted.wait(SHORT)
+    with request:
+        pass
+
+
+def test_only_the_owner_can_read_the_lease_file_which_names_the_process(folder):
     with lease(["MIG-GPU-5d5b/1/0"]):
-        path = environment / "MIG-GPU-5d5b%2F1%2F0"
+        path = folder / "MIG-GPU-5d5b%2F1%2F0"
         assert path.read_text() == f"{os.getpid()}\n"
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(environment.stat().st_mode) == 0o700
+        assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
 
 
-def test_a_lease_ends_with_its_block_even_if_a_forked_child_lives_on():
-    with lease(["device-0"]):
+def test_a_lease_ends_with_its_block_even_if_a_forked_child_survives():
+    with lease(NAMES[:1]):
         child = os.fork()
         if child == 0:
             time.sleep(2 * WAIT)
             os._exit(0)
     try:
-        taken = threading.Thread(target=lambda: lease(["device-0"]).__enter__(), daemon=True)
-        taken.start()
-        taken.join(WAIT)
-        assert not taken.is_alive()
+        with Request(NAMES[:1]):
+            pass
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def waiting(caplog):
-    """Log entries of a job that waits for a device."""
-    return [record for record in caplog.records if "waiting for a device: device-0" in record.getMessage()]
-
-
-def test_waiting_is_told_once_and_then_at_intervals(caplog, monkeypatch):
+def test_waiting_is_logged_at_intervals(caplog, monkeypatch):
     monkeypatch.setattr(module, "REPORT_SECONDS", 0.4)
     caplog.set_level(logging.INFO, logger=module.__name__)
-    with lease(["device-0"]):
-        caplog.clear()
-        taken = threading.Thread(target=lambda: lease(["device-0"]).__enter__(), daemon=True)
-        taken.start()
-        until(lambda: len(waiting(caplog)) >= 3)
-    taken.join(WAIT)
-    moments = [record.created for record in waiting(caplog)]
-    assert all(later - earlier > 0.3 for earlier, later in itertools.pairwise(moments))  # and not at every look
+    with lease(NAMES[:1]):
+        request = Request(NAMES[:1])
+        time.sleep(1.5)
+    with request:
+        times = [record.created for record in caplog.records if "waiting for a device: device-0" in record.getMessage()]
+    assert len(times) >= 3
+    assert all(later - earlier > 0.3 for earlier, later in itertools.pairwise(times))  # not at every poll
 
 
-def test_leases_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
+def test_the_default_folder_belongs_to_the_user_and_is_no_link(tmp_path, monkeypatch):
     monkeypatch.delenv("TRUENEG_LEASES")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = tmp_path / f"trueneg-leases-{os.getuid()}"
-    with lease(["device-0"]):
-        assert (folder / "device-0").exists()
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path, monkeypatch):
-    monkeypatch.delenv("TRUENEG_LEASES")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    owner = os.getuid()
-    (tmp_path / f"trueneg-leases-{owner}").symlink_to(tmp_path)
-    for user in (owner, owner + 1):
-        monkeypatch.setattr("os.getuid", lambda user=user: user)
-        with pytest.raises(UserError, match=r"is a link or belongs to another user.*TRUENEG_LEASES"), lease(["device-0"]):
+    user = os.getuid()
+    with lease(NAMES[:1]):
+        assert (tmp_path / f"trueneg-leases-{user}/device-0").exists()
+    assert stat.S_IMODE((tmp_path / f"trueneg-leases-{user}").stat().st_mode) == 0o700
+    (tmp_path / f"trueneg-leases-{user + 1}").symlink_to(tmp_path)
+    (tmp_path / f"trueneg-leases-{user + 2}").mkdir()  # owned by this user, not by the pretended one
+    for other in (user + 1, user + 2):
+        monkeypatch.setattr("os.getuid", lambda other=other: other)
+        with pytest.raises(UserError, match=rf"trueneg-leases-{other}.*TRUENEG_LEASES"), lease(NAMES[:1]):
             pass
 
 
-def test_the_folder_is_locked_against_cleaning_while_a_lease_is_held(environment):
-    with lease(["device-0"]):
-        folder = os.open(environment, os.O_RDONLY)
+def test_the_folder_is_locked_against_cleaning_while_a_lease_is_held(folder):
+    with lease(NAMES[:1]):
+        descriptor = os.open(folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(folder)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
 
 
-# What CUDA_VISIBLE_DEVICES means
-
-uuids = st.text("0123456789abcdef", min_size=8, max_size=8)
+# CUDA_VISIBLE_DEVICES
 
 
 @st.composite
-def machines(draw) -> dict[str, list[str]]:
-    """GPUs, some cut into instances, under names of which none begins another."""
+def machines_with_settings(draw):
+    """GPUs, some split into instances; a value of CUDA_VISIBLE_DEVICES in one of CUDA's notations; and the devices it selects."""
     cuts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=5))
-    names = iter(draw(st.lists(uuids, min_size=sum(cuts) + len(cuts), max_size=sum(cuts) + len(cuts), unique=True)))
-    instances = {f"GPU-{next(names)}": [f"MIG-{next(names)}" for _ in range(cut)] for cut in cuts}
-    return {gpu: cut or [gpu] for gpu, cut in instances.items()}
-
-
-@st.composite
-def settings_of(draw, gpus: dict[str, list[str]]) -> tuple[str, list[str]]:
-    """A value of CUDA_VISIBLE_DEVICES, written in one of the ways that CUDA allows, and the devices that it means."""
-    kind = draw(st.sampled_from(["index", "GPU", "MIG"]))
-    instances = [(name, [name]) for devices in gpus.values() for name in devices if name.startswith("MIG-")]
-    wholes = list(gpus.items())
-    pool = {"index": [(str(index), means) for index, (_, means) in enumerate(wholes)], "GPU": wholes, "MIG": instances}[kind]
-    chosen = draw(st.lists(st.sampled_from(pool), unique_by=lambda pair: pair[0])) if pool else []
+    count = sum(cuts) + len(cuts)
+    names = iter(draw(st.lists(st.text("0123456789abcdef", min_size=8, max_size=8), min_size=count, max_size=count, unique=True)))
+    split = {f"GPU-{next(names)}": [f"MIG-{next(names)}" for _ in range(cut)] for cut in cuts}
+    gpus = {gpu: instances or [gpu] for gpu, instances in split.items()}
+    by_index = {str(index): devices for index, devices in enumerate(gpus.values())}
+    by_instance = {name: [name] for instances in split.values() for name in instances}
+    selectable = draw(st.sampled_from([by_index, gpus, by_instance]))
+    chosen = draw(st.lists(st.sampled_from([*selectable]), unique=True)) if selectable else []
     entries = []
-    for name, _ in chosen:
-        others = [other for other, _ in pool if other != name]
-        shortest = (
-            next(end for end in range(5, 13) if not any(other.startswith(name[:end]) for other in others))
-            if kind != "index"
-            else 0
-        )
-        entry = name[: draw(st.integers(shortest, len(name)))] if kind != "index" else name
-        entries.append(draw(st.sampled_from(["", " "])) + entry)
-    return ",".join(entries), [device for _, means in chosen for device in means]
+    for name in chosen:
+        others = [other for other in selectable if other != name]
+        prefixes = [name[:end] for end in range(min(5, len(name)), len(name) + 1)]
+        unique = [prefix for prefix in prefixes if not any(other.startswith(prefix) for other in others)]
+        entries.append(draw(st.sampled_from(["", " "])) + draw(st.sampled_from(unique)))
+    return gpus, entries, [device for name in chosen for device in selectable[name]]
 
 
-@given(st.data())
-@settings(deadline=None, max_examples=200)
-def test_any_spelling_of_the_setting_means_the_same_physical_devices(data):
-    gpus = data.draw(machines())
-    setting, meant = data.draw(settings_of(gpus))
-    assert visible_devices(setting, gpus) == meant
+@given(machines_with_settings(), st.sampled_from([None, "-1", "", "NoDevFiles", "none", "9", "GPU-x", "GPU-" + "0" * 9]))
+@settings(deadline=None, max_examples=300)
+def test_a_setting_selects_devices_by_index_or_unique_prefix_up_to_the_first_invalid_entry(example, invalid):
+    gpus, entries, expected = example
+    entries = entries if invalid is None else [*entries, invalid, "0"]
+    assert visible_devices(",".join(entries), gpus) == expected
 
 
-@given(st.data())
-@settings(deadline=None, max_examples=100)
-def test_the_list_ends_at_what_names_nothing(data):
-    gpus = data.draw(machines())
-    setting, meant = data.draw(settings_of(gpus))
-    further = data.draw(st.sampled_from(["-1", "", "NoDevFiles", "none", str(len(gpus)), "GPU-x", "GPU-" + "0" * 9]))
-    assert visible_devices(",".join([*filter(None, [setting]), further, "0"]), gpus) == meant
-
-
-@pytest.mark.parametrize("setting", ["", " ", "-1", "NoDevFiles", "void", "2", "GPU-", "GPU-f", "MIG-c"])
-def test_some_settings_show_nothing(setting):
+@pytest.mark.parametrize("setting", ["", " ", "-1", "NoDevFiles", "void", "2", "GPU-", "GPU-f", "MIG-c", "0,0", "1,GPU-e8"])
+def test_settings_that_select_no_device(setting):
     assert visible_devices(setting, read_listing(INSTANCES)) == []
 
 
 def test_the_listing_of_nvidia_smi_is_read_with_its_instances():
     assert read_listing(TWO_GPUS) == {"GPU-1a5f": ["GPU-1a5f"], "GPU-9c20": ["GPU-9c20"]}
-    cut = read_listing(INSTANCES)
-    assert cut == {"GPU-5d5ba0d6": ["MIG-c6d4f1ef", "MIG-cba663e8"], "GPU-e86cb44c": ["GPU-e86cb44c"]}
-    assert visible_devices(None, cut) == ["MIG-c6d4f1ef", "MIG-cba663e8", "GPU-e86cb44c"]
+    gpus = read_listing(INSTANCES)
+    assert gpus == {"GPU-5d5ba0d6": ["MIG-c6d4f1ef", "MIG-cba663e8"], "GPU-e86cb44c": ["GPU-e86cb44c"]}
+    assert visible_devices(None, gpus) == ["MIG-c6d4f1ef", "MIG-cba663e8", "GPU-e86cb44c"]
     assert read_listing("No devices found.\n") == read_listing("") == {}
 
 
@@ -381,196 +249,159 @@ def test_the_listing_of_nvidia_smi_is_read_with_its_instances():
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Pretends a machine: what nvidia-smi lists (None: it is not there), and whether torch could compute on a GPU."""
+    """Simulate a machine: the output of nvidia-smi (None: not installed), the GPUs that torch can use, environment variables."""
 
-    def pretend(listing: str | None, works: bool = True, count: int = 1) -> None:
-        folder = tmp_path / "bin"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+    def simulate(listing: str | None, gpus: int = 1, **environ: str) -> None:
+        path = tmp_path / "bin"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
         if listing is not None:
             (tmp_path / "listing").write_text(listing)
-            (folder / "nvidia-smi").write_text(f'#!/bin/sh\ntest "$1" = -L && exec /bin/cat {tmp_path / "listing"}\n')
-            (folder / "nvidia-smi").chmod(0o755)
-        monkeypatch.setenv("PATH", str(folder))
+            (path / "nvidia-smi").write_text(f'#!/bin/sh\ntest "$1" = -L && exec /bin/cat {tmp_path / "listing"}\n')
+            (path / "nvidia-smi").chmod(0o755)
         monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: works)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
         monkeypatch.setattr(torch.cuda, "init", lambda: None)
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        for name, value in {"PATH": str(path), **environ}.items():
+            monkeypatch.setenv(name, value)
 
-    return pretend
-
-
-def leased(environment: Path) -> set[str]:
-    """What has ever been leased."""
-    return {path.name for path in environment.iterdir()} - {"looking"} if environment.exists() else set()
+    return simulate
 
 
-def test_a_process_that_wants_several_devices_sees_them_and_is_told_if_there_are_fewer(machine):
-    machine(TWO_GPUS, count=2)
-    with leased_device("auto", count=2) as device:
-        assert device == torch.device("cuda")
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f,GPU-9c20"
-    with (
-        pytest.raises(UserError, match=r"training\.devices is 3, but this process can use only 2"),
-        leased_device("auto", count=3),
-    ):
+def leased(folder: Path) -> set[str]:
+    """Names of the devices that have been leased so far."""
+    return {path.name for path in folder.iterdir()} - {"looking"} if folder.exists() else set()
+
+
+def visible() -> str | None:
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def refused(message: str, wanted: str = "auto", **options) -> None:
+    with pytest.raises(UserError, match=message), leased_device(wanted, **options):
         pass
 
 
-def test_a_process_sees_only_the_device_that_it_has_leased(machine):
+def test_a_process_sees_only_the_devices_it_leased(machine):
     machine(TWO_GPUS)
     with leased_device("auto") as device, lease(["GPU-9c20"]):
-        assert device == torch.device("cuda")
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
-    with leased_device("cuda"):  # once more: CUDA has read the variable, so it must be the same
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
+        assert (device, visible()) == (torch.device("cuda"), "GPU-1a5f")
+    with leased_device("cuda"):  # CUDA reads the variable once, so a second lease in the process must give the same device
+        assert visible() == "GPU-1a5f"
 
 
-@pytest.mark.parametrize("setting", [None, "1,0", "0,1", "GPU-9c20,GPU-1a5f", "GPU-1,GPU-9"])
-def test_whatever_others_call_the_devices_two_processes_agree_on_them(machine, monkeypatch, setting):
-    machine(TWO_GPUS)
-    if setting is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+def test_a_process_that_needs_several_devices_gets_them_or_an_error(machine):
+    machine(TWO_GPUS, gpus=2)
+    with leased_device("auto", count=2) as device:
+        assert (device, visible()) == (torch.device("cuda"), "GPU-1a5f,GPU-9c20")
+    refused(r"training\.devices is 3.*only 2", count=3)
+
+
+@pytest.mark.parametrize("setting", [None, "1,0", "GPU-9c20,GPU-1a5f", "GPU-1,GPU-9"])
+def test_processes_with_different_names_for_a_device_agree_on_its_lease(machine, setting):
+    machine(TWO_GPUS, **({} if setting is None else {"CUDA_VISIBLE_DEVICES": setting}))
     with lease(["GPU-1a5f"]), leased_device("auto"):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-9c20"
+        assert visible() == "GPU-9c20"
 
 
-def test_a_device_that_others_hide_is_not_leased(machine, monkeypatch, environment):
-    machine(TWO_GPUS)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+def test_hidden_devices_are_not_leased_and_instances_are_leased_separately(machine, folder):
+    machine(TWO_GPUS, CUDA_VISIBLE_DEVICES="1")
     with leased_device("auto"):
-        assert leased(environment) == {"GPU-9c20"}
-
-
-def test_instances_of_one_gpu_are_leased_one_by_one(machine, environment):
-    machine(INSTANCES)
+        assert leased(folder) == {"GPU-9c20"}
+    machine(INSTANCES, CUDA_VISIBLE_DEVICES="0")
     with lease(["MIG-c6d4f1ef"]), leased_device("cuda"):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "MIG-cba663e8"
+        assert visible() == "MIG-cba663e8"
 
 
-def test_a_device_can_be_shared(machine, environment):
+def test_several_runs_can_share_a_device(machine, folder):
     machine("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1a5f)")
     with leased_device("auto", share=2), leased_device("auto", share=2):
-        assert leased(environment) == {"GPU-1a5f", "GPU-1a5f.0", "GPU-1a5f.1"}
+        assert leased(folder) == {"GPU-1a5f", "GPU-1a5f.0", "GPU-1a5f.1"}
 
 
-def test_cpu_leases_nothing(machine, environment):
+def test_cpu_leases_nothing(machine, folder):
     machine(TWO_GPUS)
     with leased_device("cpu") as device:
-        assert device == torch.device("cpu")
-    assert leased(environment) == set()
-    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+        assert (device, visible(), leased(folder)) == (torch.device("cpu"), None, set())
 
 
-@pytest.mark.parametrize(("listing", "setting"), [(None, None), ("No devices found.\n", None), (TWO_GPUS, ""), (TWO_GPUS, "-1")])
-def test_without_a_gpu_auto_is_the_cpu_and_says_so_and_cuda_is_an_error(
-    machine, monkeypatch, environment, caplog, listing, setting
-):
-    machine(listing, works=False, count=0)
+@pytest.mark.parametrize(
+    ("listing", "environ"),
+    [(None, {}), ("No devices found.\n", {}), *((TWO_GPUS, {"CUDA_VISIBLE_DEVICES": setting}) for setting in ("", "-1"))],
+)
+def test_without_a_gpu_auto_logs_that_it_uses_the_cpu_and_cuda_is_an_error(machine, folder, caplog, listing, environ):
+    machine(listing, gpus=0, **environ)
     caplog.set_level(logging.INFO, logger=module.__name__)
-    if setting is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     with leased_device("auto") as device:
-        assert device == torch.device("cpu")
+        assert device == choose_device("auto") == torch.device("cpu")
     assert "device: cpu" in caplog.text
-    with pytest.raises(UserError, match=r"training.device is 'cuda'.*no GPU.*set training.device to cpu"), leased_device("cuda"):
-        pass
-    assert leased(environment) == set()
+    refused(r"training.device is 'cuda'.*no GPU", "cuda")
+    assert leased(folder) == set()
 
 
-def test_without_nvidia_smi_one_device_is_leased_and_several_are_an_error(machine, monkeypatch, environment):
-    machine(None, count=1)
+def test_without_nvidia_smi_one_device_is_leased_and_several_are_an_error(machine, folder):
+    machine(None)
     with leased_device("auto"):
-        assert leased(environment) == {"0"}
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+        assert leased(folder) == {"0"}
+    machine(None, CUDA_VISIBLE_DEVICES="3")
     with leased_device("auto"):
-        assert leased(environment) == {"0", "3"}
-    machine(None, count=2)
-    with pytest.raises(UserError, match=r"sees 2 GPUs, but cannot run nvidia-smi"), leased_device("auto"):
-        pass
+        assert leased(folder) == {"0", "3"}
+    machine(None, gpus=2)
+    refused(r"2 GPUs.*nvidia-smi")
 
 
-def test_a_lease_after_cuda_was_initialised_on_several_devices_is_an_error(machine):
-    machine(TWO_GPUS, count=2)
+def test_initialising_cuda_before_the_lease_is_an_error(machine):
+    machine(TWO_GPUS, gpus=2)
     with pytest.raises(RuntimeError, match=r"CUDA was initialised before GPU-1a5f was leased"), leased_device("auto"):
         pass
+
+
+def test_an_index_on_a_machine_with_several_gpu_models_needs_an_order(machine, monkeypatch):
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    listing = TWO_GPUS.replace("H100 80GB HBM3", "T1000", 1)
+    machine(listing, CUDA_VISIBLE_DEVICES="GPU-1a5f")
+    with leased_device("auto"):
+        pass  # a name is unambiguous
+    machine(listing, CUDA_VISIBLE_DEVICES="0,1")
+    refused(r"CUDA_DEVICE_ORDER=PCI_BUS_ID")
+    machine(listing, CUDA_VISIBLE_DEVICES="0,1", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    with leased_device("auto"):
+        assert visible() == "GPU-1a5f"
+
+
+def test_choosing_a_device_takes_a_gpu_if_there_is_one(machine):
+    machine(TWO_GPUS)
+    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
+    assert choose_device("cpu") == torch.device("cpu")
 
 
 # Slurm
 
 
-@pytest.fixture
-def slurm(machine, monkeypatch):
-    """Pretends a job of Slurm on a node with two GPUs."""
-
-    def pretend(listing: str | None = TWO_GPUS, works: bool = True, count: int = 1, **environ: str) -> None:
-        machine(listing, works, count)
-        for name, value in {"SLURM_JOB_ID": "7", **environ}.items():
-            monkeypatch.setenv(name, value)
-
-    return pretend
-
-
-def test_the_one_device_that_slurm_assigned_is_used_without_a_lease(slurm, environment):
-    slurm(CUDA_VISIBLE_DEVICES="1", SLURM_JOB_GPUS="1", SLURM_GPUS_ON_NODE="1")
+def test_the_only_device_that_slurm_assigned_is_used_without_a_lease(machine, folder):
+    machine(TWO_GPUS, SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="1", SLURM_JOB_GPUS="1", SLURM_GPUS_ON_NODE="1")
     with leased_device("auto") as device:
-        assert device == torch.device("cuda")
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-    assert leased(environment) == set()
+        assert (device, visible(), leased(folder)) == (torch.device("cuda"), "1", set())
 
 
-def test_of_several_devices_that_slurm_assigned_one_is_leased(slurm, environment):
-    slurm(CUDA_VISIBLE_DEVICES="0,1", SLURM_JOB_GPUS="0,1", SLURM_GPUS_ON_NODE="2")
+def test_one_of_several_devices_that_slurm_assigned_is_leased(machine):
+    machine(TWO_GPUS, SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="0,1", SLURM_JOB_GPUS="0,1", SLURM_GPUS_ON_NODE="2")
     with lease(["GPU-1a5f"]), leased_device("auto"):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-9c20"
+        assert visible() == "GPU-9c20"
 
 
 @pytest.mark.parametrize("environ", [{}, {"SLURM_GPUS_ON_NODE": "0"}, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}])
-def test_a_slurm_job_that_asked_for_no_gpu_takes_none_of_the_node(slurm, environment, environ):
-    slurm(**environ)
+def test_a_slurm_job_that_requested_no_gpu_uses_none(machine, folder, environ):
+    machine(TWO_GPUS, SLURM_JOB_ID="7", **environ)
     with leased_device("auto") as device:
         assert device == torch.device("cpu")
-    with (
-        pytest.raises(UserError, match=r"training.device is 'cuda'.*Slurm job has no GPU.*request one from Slurm"),
-        leased_device("cuda"),
-    ):
-        pass
-    assert leased(environment) == set()
+    refused(r"'cuda'.*Slurm job has no GPU.*from Slurm", "cuda")
+    assert leased(folder) == set()
 
 
-@pytest.mark.parametrize("asked", [{"SLURM_JOB_GPUS": "0"}, {"SLURM_STEP_GPUS": "0"}, {"SLURM_GPUS_ON_NODE": "1"}])
-def test_a_slurm_job_that_asked_for_a_gpu_and_has_none_is_an_error(slurm, asked):
-    expected = r"training.device is 'auto', but this Slurm job has no GPU that torch can use"
+@pytest.mark.parametrize("requested", [{"SLURM_JOB_GPUS": "0"}, {"SLURM_STEP_GPUS": "0"}, {"SLURM_GPUS_ON_NODE": "1"}])
+def test_a_slurm_job_that_requested_a_gpu_but_has_none_is_an_error(machine, requested):
     for listing, setting in [(TWO_GPUS, ""), (None, "0"), (TWO_GPUS, "0")]:
-        slurm(listing, works=False, count=0, CUDA_VISIBLE_DEVICES=setting, **asked)
-        with pytest.raises(UserError, match=expected), leased_device("auto"):
-            pass
-
-
-# No lease
-
-
-def test_choosing_takes_a_gpu_if_there_is_one(machine):
-    machine(TWO_GPUS)
-    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
-    machine(None, works=False)
-    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
-    with pytest.raises(UserError, match=r"training.device is 'cuda', but this process has no GPU that torch can use"):
-        choose_device("cuda")
-
-
-def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeypatch):
-    machine(TWO_GPUS.replace("H100 80GB HBM3", "T1000", 1))
-    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
-    with leased_device("auto"):
-        pass  # no index, no question
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(UserError, match=r"CUDA_DEVICE_ORDER=PCI_BUS_ID"), leased_device("auto"):
-        pass
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    with leased_device("auto"):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
-
-
-def test_a_device_that_is_named_twice_hides_all_as_for_cuda():
-    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == []
+        machine(listing, gpus=0, SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES=setting, **requested)
+        refused(r"'auto'.*Slurm job has no GPU")

@@ -1,4 +1,4 @@
-"""Several processes, asked for by a script that means nothing when it is run again."""
+"""Worker processes of a script that must not run again in the workers."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ print(__file__)
 """
 
 
-def test_the_processes_do_not_run_the_script_that_asks_for_them(tmp_path):
+def test_workers_do_not_run_the_main_script(tmp_path):
     path = tmp_path / "job.py"
     path.write_text(SCRIPT)
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120)
@@ -35,7 +35,7 @@ time.sleep(600)
 """
 
 
-def test_the_processes_end_with_the_one_that_asked_for_them_though_it_is_killed(tmp_path):
+def test_workers_end_when_their_parent_is_killed(tmp_path):
     path = tmp_path / "job.py"
     path.write_text(LONG_JOB)
     with subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True) as job:

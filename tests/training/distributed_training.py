@@ -1,4 +1,4 @@
-"""The same runs on one process and on several, forked after torch is there; prints what the several ended with.
+"""Train the same runs on one process and on several, forked after torch is imported, and print the results.
 
 Run as ``python -m tests.training.distributed_training PROCESSES``.
 """
@@ -38,16 +38,13 @@ PAIRED = {
     "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
     "guided by an average": ({"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE}, NO_DROPOUT),
-    "soft targets of pairs": (
-        {"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}},
-        NO_DROPOUT,
-    ),
+    "soft targets of pairs": ({"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}}, NO_DROPOUT),
     "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
 }
 
 
 def runs(processes=ALONE):
-    """Each run by its name."""
+    """Return the runs by name."""
     source = load_source("digits")
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     settings = {name: settings_of(name) for name in ("DCL-true", "Oracle")} | {"scheduled": scheduled_settings(1)}
@@ -63,7 +60,7 @@ def runs(processes=ALONE):
 
 
 def trained(processes=ALONE):
-    """Of each run the losses and shares at the bound by epoch, the gradients of the first update, and the weights in the end."""
+    """Return, for each run, losses and shares at the bound by epoch, the first gradients, and the final weights."""
     for name, run in runs(processes):
         processes.share_state(run)
         rows, gradients = [], []

@@ -1,4 +1,4 @@
-"""Trainings in processes of their own, to be killed."""
+"""Training runs that are interrupted: jobs in separate processes that can be killed, and runs that stop within a process."""
 
 import multiprocessing
 import os
@@ -7,22 +7,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tests.studies import first_run, tiny_study
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.store.run_store import RunStore
 
-# Its processes start from one that has imported what they need and done nothing else, in milliseconds instead of seconds.
+# Processes are forked from one that has only imported these modules, which takes milliseconds instead of seconds.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["trueneg.training.engine", "torch._dynamo", "tests.training.interrupted"])
 
 EVERY_UPDATE = 1e-9  # checkpoint_minutes
 
 
+class KilledError(Exception):
+    """Simulates a kill within a process."""
+
+
+def assert_same_weights(first: Any, second: Any) -> None:
+    for name, value in first.weights().items():
+        assert torch.equal(value, second.weights()[name]), name
+
+
+def without_times(rows: list[dict[str, Any]]) -> str:
+    """Return the rows of a run as text, which also compares NaN, without durations."""
+    times = {"seconds", "views_per_second", "pairs_per_second"}
+    return repr([{key: value for key, value in row.items() if key not in times} for row in rows])
+
+
 @dataclass(frozen=True)
 class Job:
-    """A training job of one run of the digits, in a folder of its own."""
+    """A training job with one run on the digits, in a separate folder."""
 
     folder: Path
     runs: list[dict[str, Any]]
@@ -33,7 +50,7 @@ class Job:
 
     @property
     def run(self) -> Path:
-        """The folder of the job's one run."""
+        """The folder of the job's run."""
         (lock,) = self.store.path.glob(f"*/{RunStore.LOCK}")
         return lock.parent
 
@@ -62,7 +79,7 @@ class Job:
         return self
 
     def killed_after(self, seconds: float) -> bool:
-        """Start, and kill; whether it was still at work."""
+        """Start the job and kill it; return whether it was still running."""
         process = self.start()
         process.join(seconds)
         process.kill()
@@ -70,7 +87,7 @@ class Job:
         return process.exitcode != 0
 
     def killed_at(self, name: str, moment: str) -> None:
-        """Train until a file of the run is ``"half written"`` or has just been ``"written"``, and die there."""
+        """Kill the job when a file of the run is ``"half written"``, or has just been ``"written"``."""
         process = CONTEXT.Process(target=_train_until, args=(name, moment), kwargs=self.arguments())
         process.start()
         process.join(600)
@@ -101,7 +118,7 @@ def _train_until(name: str, moment: str, **arguments: Any) -> None:
 
 
 def new_job(folder: Path, objective: str = "DCL-true", **training: Any) -> Job:
-    """A job of a few seconds, which writes a checkpoint after every update unless `training` says otherwise."""
+    """Return a job of a few seconds that writes a checkpoint after every update, unless `training` overrides this."""
     changes = {"epochs": 3, "schedule": "cosine", "checkpoint_minutes": EVERY_UPDATE} | training
     study = tiny_study(training=tiny_study()["training"] | changes)
     run = first_run("tiny", {"tiny": study}, objective)

@@ -1,4 +1,4 @@
-"""The batched augmentations against torchvision, image by image, given the same parameters; and their distributions."""
+"""Augmentations equal torchvision on each image given the same parameters, and have the same distributions."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def random_images(count: int, channels: int = 3, side: int = 32, seed: int = 0) -> Tensor:
-    """A third noise, a third smooth colours, a third with black, white, grey and pure colours: where hue is singular."""
+    """Return noise, smooth colours, and images with black, white, grey and pure colours, where hue is singular."""
     noise = torch.randint(0, 256, (count, channels, side, side), generator=generator(seed), dtype=torch.uint8)
     coarse = torch.rand(count, channels, 4, 4, generator=generator(seed + 1)) * 255
     smooth = torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear").byte()
@@ -63,7 +63,7 @@ def color_by_torchvision(image: Tensor, row: Tensor) -> Tensor:
     return reference.normalize(image, MEAN, STD)
 
 
-def test_color_equals_torchvision_on_many_images_and_all_orders():
+def test_color_augmentation_equals_torchvision_in_all_jitter_orders():
     augmentation = ColorAugmentation(MEAN, STD)
     images = random_images(600)
     parameters = augmentation.draw(600, (32, 32), generator())
@@ -76,13 +76,13 @@ def test_color_equals_torchvision_on_many_images_and_all_orders():
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_crops_equal_torchvisions_at_the_borders_thin_and_shrunken(data):
+def test_crops_equal_torchvision_at_borders_and_with_thin_boxes(data):
     height, width = data.draw(st.integers(2, 24)), data.draw(st.integers(2, 24))
     size = data.draw(st.sampled_from([(height, width), (8, 8), (5, 17), (1, 1)]))
     extent = st.sampled_from(["one", "whole", "any"])
 
     def side(length: int) -> tuple[int, int]:
-        """Start and length of a side of a box: one pixel wide, the whole image, or any; often at a border."""
+        """Draw start and length of a side: one pixel, the whole image, or any length; often at a border."""
         extents = {"one": st.just(1), "whole": st.just(length), "any": st.integers(1, length)}
         inside = data.draw(extents[data.draw(extent)])
         last = length - inside
@@ -99,7 +99,7 @@ def test_crops_equal_torchvisions_at_the_borders_thin_and_shrunken(data):
         torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
 
 
-def test_a_crop_of_the_whole_image_is_the_image_and_a_flip_its_mirror():
+def test_a_crop_of_the_whole_image_returns_it_and_a_flip_mirrors_it():
     images = torch.rand(2, 3, 9, 7, generator=generator())
     boxes = torch.tensor([[0.0, 0.0, 9.0, 7.0]] * 2)
     result = resized_crop(images, boxes, torch.tensor([[0.0], [1.0]]))
@@ -120,7 +120,7 @@ def test_jitter_equals_torchvision_in_every_order_at_extreme_factors(turns):
         torch.testing.assert_close(actual[number], jittered_by_torchvision(image, values), rtol=0, atol=2e-5)
 
 
-def test_jitter_leaves_its_input_alone():
+def test_jitter_does_not_change_its_input():
     images = torch.rand(2, 3, 4, 4, generator=generator())
     before = images.clone()
     jitter_colors(images, torch.full((2, 3), 0.5), torch.full((2, 1), 0.1), torch.arange(4.0).expand(2, 4))
@@ -148,7 +148,7 @@ def test_boxes_lie_inside_the_image_on_whole_pixels(seed, size, scale):
 @pytest.mark.parametrize(
     ("size", "scale"), [((32, 32), (0.08, 1.0)), ((6, 8), (0.08, 1.0)), ((20, 60), (0.5, 1.0)), ((30, 40), (0.9, 1.0))]
 )
-def test_boxes_are_distributed_as_torchvisions(size, scale):
+def test_boxes_have_the_distribution_of_torchvision(size, scale):
     count = 3000
     ours = draw_boxes(count, size, scale, (3 / 4, 4 / 3), generator(1))
     crop = transforms.RandomResizedCrop(size, scale=scale, antialias=True)
@@ -159,14 +159,14 @@ def test_boxes_are_distributed_as_torchvisions(size, scale):
     theirs = torch.tensor([[box["top"], box["left"], box["height"], box["width"]] for box in drawn])
     for column, name in enumerate(("top", "left", "height", "width")):
         assert stats.ks_2samp(ours[:, column], theirs[:, column]).pvalue > 1e-3, name
-    for boxes in ((0, 1), (2, 3), (0, 2)):  # and jointly: sums tell a wrong dependence
+    for boxes in ((0, 1), (2, 3), (0, 2)):  # sums detect a wrong dependence
         a, b = boxes
         assert stats.ks_2samp(ours[:, a] + ours[:, b], theirs[:, a] + theirs[:, b]).pvalue > 1e-3, boxes
     area, their_area = ours[:, 2] * ours[:, 3], theirs[:, 2] * theirs[:, 3]
     assert stats.ks_2samp(area, their_area).pvalue > 1e-3
 
 
-def test_where_no_box_fits_it_is_the_largest_centred_one_as_torchvisions():
+def test_if_no_box_fits_the_largest_centred_box_is_used_as_in_torchvision():
     for size in [(10, 90), (90, 10), (11, 8), (7, 7)]:
         ours = draw_boxes(5, size, (3.0, 4.0), (3 / 4, 4 / 3), generator())  # areas that never fit
         crop = transforms.RandomResizedCrop(size, scale=(3.0, 4.0), antialias=True)
@@ -175,7 +175,7 @@ def test_where_no_box_fits_it_is_the_largest_centred_one_as_torchvisions():
         assert ours.tolist() == [expected] * 5
 
 
-def test_jitter_is_distributed_as_torchvisions():
+def test_jitter_has_the_distribution_of_torchvision():
     count = 12000
     columns = COLOR_COLUMNS
     drawn = ColorAugmentation(MEAN, STD).draw(count, (32, 32), generator(3))
@@ -211,7 +211,7 @@ def test_parameters_are_independent_of_each_other():
 
 
 @pytest.mark.parametrize("augmentation", [ColorAugmentation(MEAN, STD), DigitAugmentation(MEAN, STD)])
-def test_each_image_gets_its_own_parameters_whatever_the_batch(augmentation):
+def test_images_of_a_batch_are_augmented_independently(augmentation):
     images = random_images(1, side=8).expand(16, 3, 8, 8)
     parameters = augmentation.draw(16, (8, 8), generator())
     together = augmentation(images, parameters)
@@ -221,7 +221,7 @@ def test_each_image_gets_its_own_parameters_whatever_the_batch(augmentation):
 
 
 @pytest.mark.parametrize("name", ["color", "digits", "none"])
-def test_draws_depend_on_the_generator_alone_and_images_are_not_touched(name):
+def test_draws_depend_only_on_the_generator_and_images_are_not_modified(name):
     augmentation = build_augmentation({"name": name, "strength": 1.0}, MEAN, STD)
     torch.manual_seed(0)
     first = augmentation.draw(50, (8, 8), generator(7))
@@ -239,7 +239,7 @@ def test_draws_depend_on_the_generator_alone_and_images_are_not_touched(name):
 
 
 @pytest.mark.parametrize("name", ["color", "digits", "none"])
-def test_normalise_is_the_augmentation_without_change(name):
+def test_normalise_equals_its_formula(name):
     augmentation = build_augmentation({"name": name, "strength": 1.0}, MEAN, STD)
     images = random_images(6, side=8)
     expected = (images / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
@@ -257,7 +257,7 @@ def test_the_strength_scales_the_jitter():
     assert (calm[:, 8] == 0).all()
 
 
-def test_affine_map_equals_torchvisions():
+def test_affine_map_equals_torchvision():
     generator_ = generator(6)
     images = torch.rand(200, 2, 9, 12, generator=generator_)
     spread = torch.tensor([math.pi, 1.0, 0.7, 0.5, 0.5])
@@ -277,7 +277,7 @@ def test_affine_map_equals_torchvisions():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_digits_equal_torchvisions_operations_and_added_noise(channels):
+def test_digit_augmentation_equals_torchvision_plus_noise(channels):
     augmentation = DigitAugmentation(MEAN[:channels], STD[:channels])
     images = random_images(60, channels, side=8)
     parameters = augmentation.draw(60, (8, 8), generator(8))
@@ -311,8 +311,8 @@ def test_autocast_does_not_round_the_crops():
         torch.testing.assert_close(augmentation(images, parameters), expected, rtol=0, atol=0)
 
 
-def test_the_steps_have_no_data_dependent_shape_or_wait():
-    """A trace on one batch gives the right result on another: nothing was decided by the values of the first."""
+def test_the_augmentation_can_be_traced_without_data_dependence():
+    """A trace recorded on one batch gives the correct result on another."""
     augmentation = ColorAugmentation(MEAN, STD)
     images, parameters = random_images(8, side=8), augmentation.draw(16, (8, 8), generator())
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -322,7 +322,7 @@ def test_the_steps_have_no_data_dependent_shape_or_wait():
     torch.testing.assert_close(traced(others, parameters[8:]), augmentation(others, parameters[8:]))
 
 
-def test_identity_changes_nothing_and_needs_nothing():
+def test_the_base_class_only_normalises():
     augmentation = Augmentation(MEAN, STD)
     images = random_images(4, side=8)
     parameters = augmentation.draw(4, (8, 8), generator())
@@ -338,6 +338,6 @@ def test_identity_changes_nothing_and_needs_nothing():
         ({"name": "digits", "strength": -1.0}, [0.3], [0.4], "strength is -1.0; expected 0 to 5"),
     ],
 )
-def test_unsuitable_settings_are_refused(settings, mean, std, sentence):
+def test_invalid_settings_are_refused(settings, mean, std, sentence):
     with pytest.raises(UserError, match=sentence):
         build_augmentation(settings, mean, std)

@@ -1,4 +1,4 @@
-"""The precision of a GPU, on the CPU: with bfloat16 networks, loss and gradient of every objective stay close to float32."""
+"""With bfloat16 networks, as on a GPU, loss and gradient of every objective are close to float32."""
 
 import math
 
@@ -22,7 +22,7 @@ DIGITS = 2**-8  # rounding of a bfloat16 number, relative to it
 
 
 def of(registered):
-    """Every objective but attraction: rounding changes which samples are found, and with them the targets."""
+    """Every objective except attraction, whose targets change discontinuously with rounding."""
     return [pytest.param(settings, id=name) for name, settings in examples(registered) if "fnc" not in name]
 
 
@@ -39,7 +39,7 @@ def pairs(tmp_path_factory):
 
 
 def updated(start):
-    """Loss, gradient and type of the network's results in the first update."""
+    """Return loss, gradient and dtype of the network's output in the first update."""
     training, types = start(), set()
     for module in training.network.modules():
         module.register_forward_hook(lambda _, given, result: types.add(getattr(result, "dtype", None)))

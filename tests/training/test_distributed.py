@@ -1,6 +1,5 @@
-"""Several processes that train together: the result of one, whatever the objective; and what happens when one of them fails."""
+"""Several processes give the result of one for every objective, and failures of a process end the job."""
 
-import doctest
 import json
 import os
 import signal
@@ -27,14 +26,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def of_two():
-    """What each run ended with on two processes."""
+    """Results of each run on two processes."""
     command = [sys.executable, "-m", "tests.training.distributed_training", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_two_processes_train_as_one_does(of_two):
+def test_two_processes_give_the_result_of_one(of_two):
     """Also with batch normalisation, measured schedules, labels, guides and soft targets: each update's gradient is that
     of the whole batch.
     """
@@ -52,7 +51,7 @@ def test_two_processes_train_as_one_does(of_two):
 
 
 def work_on_norms(rank, folder):
-    """Outputs, gradients and running statistics of our half of a batch, in float64."""
+    """Return outputs, gradients and running statistics of this process's half of a batch, in float64."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     processes = distributed.Processes(rank, 2)
     network, batch = norms_and_batch()
@@ -111,7 +110,7 @@ LONG = {"epochs": 10_000, "devices": 2}
 
 
 def when_it_has_a_checkpoint(job, act):
-    """Do something, from another thread, when a job that trains in this one has written its first checkpoint."""
+    """Call a function from another thread when the job in this thread has written its first checkpoint."""
 
     def wait_and_act():
         deadline = time.monotonic() + 200
@@ -130,7 +129,7 @@ def gone(processes, within=30):
 
 
 @pytest.mark.long
-def test_a_killed_process_ends_the_job_in_a_sentence_and_the_next_one_continues(tmp_path):
+def test_a_killed_worker_ends_the_job_with_an_error_and_the_next_job_resumes(tmp_path):
     job = new_job(tmp_path, **LONG)
     seen = []
 
@@ -149,7 +148,7 @@ def test_a_killed_process_ends_the_job_in_a_sentence_and_the_next_one_continues(
 
 
 @pytest.mark.long
-def test_a_process_that_stands_still_ends_the_job_instead_of_hanging_it(tmp_path, monkeypatch):
+def test_a_stopped_worker_ends_the_job_instead_of_blocking_it(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed.run_distributed, "__defaults__", (30.0,))
     job = new_job(tmp_path, **LONG)
     seen = []
@@ -166,7 +165,7 @@ def test_a_process_that_stands_still_ends_the_job_instead_of_hanging_it(tmp_path
 
 
 @pytest.mark.long
-def test_the_processes_end_with_a_killed_job_and_its_successor_continues(tmp_path):
+def test_workers_end_with_a_killed_job_and_the_next_job_resumes(tmp_path):
     reference = new_job(tmp_path / "reference", epochs=3, devices=2)
     train_runs(**reference.arguments())
     job = new_job(tmp_path / "killed", epochs=3, devices=2)
@@ -185,13 +184,7 @@ def test_the_processes_end_with_a_killed_job_and_its_successor_continues(tmp_pat
 
 
 @pytest.mark.long
-def test_a_sentence_of_a_process_is_that_of_the_job(tmp_path):
+def test_a_user_error_of_a_worker_is_raised_by_the_job(tmp_path):
     job = new_job(tmp_path, devices=2, learning_rate=1e30, schedule="constant")
     with pytest.raises(UserError, match=r"The loss became nan in epoch 1|the weights contain NaN"):
         train_runs(**job.arguments())
-
-
-def test_the_examples_hold():
-    result = doctest.testmod(distributed)
-    assert result.attempted
-    assert not result.failed

@@ -1,4 +1,4 @@
-"""A job of the training: who may write a run, what the record tells of its attempts, and what the table of runs says."""
+"""Training jobs: ownership of runs, records of attempts, and the run table."""
 
 import contextlib
 import fcntl
@@ -37,7 +37,7 @@ def wait_until(condition, seconds=300):
 
 @pytest.fixture
 def at_work(tmp_path):
-    """A job that trains for a long time, after its first checkpoint."""
+    """A long training job that has written its first checkpoint."""
     job = new_job(tmp_path, **LONG)
     process = job.start()
     wait_until(lambda: list(job.store.path.glob(f"*/{RunStore.CHECKPOINT}")))
@@ -46,7 +46,7 @@ def at_work(tmp_path):
     process.join()
 
 
-def test_a_second_process_waits_a_little_and_stops_with_the_owners_pid(at_work, monkeypatch, caplog):
+def test_a_second_process_waits_and_then_reports_the_owner(at_work, monkeypatch, caplog):
     job, process = at_work
     monkeypatch.setattr(engine, "PATIENCE", 1.0)
     caplog.set_level(logging.INFO)
@@ -57,7 +57,7 @@ def test_a_second_process_waits_a_little_and_stops_with_the_owners_pid(at_work, 
     assert not (job.folder / "manifest.json").exists()
 
 
-def test_a_successor_takes_over_from_a_process_that_ends_while_it_waits(tmp_path):
+def test_a_waiting_process_takes_over_when_the_owner_ends(tmp_path):
     store = RunStore(tmp_path)
     holder = CONTEXT.Process(target=_hold, args=(tmp_path, 1.0))
     holder.start()
@@ -73,8 +73,8 @@ def _hold(path, seconds):
         time.sleep(seconds)
 
 
-def test_of_two_jobs_for_one_run_each_update_is_made_once(tmp_path):
-    """Started together, one waits for the other and takes its run as it is."""
+def test_two_jobs_for_one_run_train_it_once(tmp_path):
+    """One job waits for the other and reuses its run."""
     job = new_job(tmp_path, checkpoint_minutes=5)
     processes = [job.start(), job.start()]
     for process in processes:
@@ -101,7 +101,7 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
         pass
 
 
-def test_the_record_counts_the_time_of_every_attempt(tmp_path):
+def test_the_record_includes_the_time_of_every_attempt(tmp_path):
     job = new_job(tmp_path)
     for _ in range(2):
         job.killed_at(RunStore.CURVES, "half written")
@@ -124,7 +124,7 @@ def test_a_finished_run_that_recorded_other_settings_is_refused(tmp_path):
         train_runs(**job.arguments())
 
 
-def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too(tmp_path, monkeypatch, caplog):
+def test_a_run_started_with_other_versions_restarts_and_counts_both_attempts(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setitem(stages.VERSIONS, "training/images", 2)
@@ -135,7 +135,7 @@ def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too
     assert second["digest"] != first["digest"]
 
 
-def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monkeypatch):
+def test_files_edited_during_training_are_recorded_as_they_were_at_the_start(tmp_path, monkeypatch):
     job = new_job(tmp_path, checkpoint_minutes=5)
     answers = iter([{"file.py": "before"}, {"file.py": "after"}])
     monkeypatch.setattr(engine.versions, "objective_files", lambda settings: next(answers))
@@ -143,7 +143,7 @@ def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monk
     assert job.record["code"]["files"] == {"file.py": "before"}
 
 
-def test_an_edit_without_a_higher_version_is_logged_and_makes_nothing_stale(tmp_path, monkeypatch, caplog):
+def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setattr(engine.versions, "objective_files", lambda settings: {"losses/estimators/debiased.py": "edited"})
@@ -159,7 +159,7 @@ def test_an_edit_without_a_higher_version_is_logged_and_makes_nothing_stale(tmp_
     assert (row["state"], row["code"]) == ("finished", "code differs, VERSION not raised")
 
 
-def test_damaged_weights_of_a_finished_run_are_refused_and_the_remedy_trains_it_again(tmp_path):
+def test_damaged_weights_are_refused_and_the_printed_remedy_works(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
     intact = job.model
     weights = load_file(job.run / RunStore.MODEL)
@@ -185,7 +185,7 @@ def test_a_damaged_curve_or_record_of_a_finished_run_is_noticed(tmp_path):
         (job.run / name).write_bytes(content)
 
 
-def test_what_a_kill_after_the_record_left_behind_is_removed(tmp_path):
+def test_files_left_by_a_kill_after_the_record_are_removed(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
     before = job.model, (job.run / RunStore.RECORD).read_bytes()
     (job.run / RunStore.CHECKPOINT).write_bytes(b"left behind")
@@ -196,7 +196,7 @@ def test_what_a_kill_after_the_record_left_behind_is_removed(tmp_path):
     assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
 
 
-def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_path_factory, monkeypatch):
+def test_the_run_table_shows_owned_interrupted_finished_and_stale_runs(at_work, tmp_path_factory, monkeypatch):
     job, process = at_work
     (row,) = run_table(job.folder).to_dict("records")
     assert row["state"].startswith(f"owned by {process.pid} on ")
@@ -231,12 +231,12 @@ SNAKEMAKE = """
 import os, subprocess, sys
 os.environ["TRUENEG_SNAKEMAKE"] = str(os.getpid())  # as rules/common.smk does
 command = [sys.executable, "-c", *sys.argv[1:]]
-subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as those of older systems do
+subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as on older systems
 """
 
 
 @pytest.mark.parametrize("system", ["today's", "old Linux"])
-def test_a_job_ends_when_snakemake_is_killed_though_a_shell_between_them_lives(tmp_path, system):
+def test_a_job_ends_when_snakemake_is_killed_even_if_a_shell_between_them_survives(tmp_path, system):
     command = [sys.executable, "-c", SNAKEMAKE, ORPHAN, str(tmp_path / "log"), system]
     snakemake = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert snakemake.stdout.readline() == "at work\n"
@@ -246,7 +246,7 @@ def test_a_job_ends_when_snakemake_is_killed_though_a_shell_between_them_lives(t
     assert f"Snakemake (process {snakemake.pid})" in (tmp_path / "log").read_text()
 
 
-def test_a_job_whose_snakemake_died_before_it_could_look_ends_at_once(tmp_path):
+def test_a_job_whose_snakemake_has_already_ended_ends_immediately(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     environment = os.environ | {"TRUENEG_SNAKEMAKE": str(dead.pid)}
@@ -254,7 +254,7 @@ def test_a_job_whose_snakemake_died_before_it_could_look_ends_at_once(tmp_path):
     assert done.returncode == 1
 
 
-def test_the_lease_learns_how_many_jobs_may_share_a_device(tmp_path, monkeypatch):
+def test_the_lease_gets_the_number_of_runs_per_device(tmp_path, monkeypatch):
     asked = []
 
     @contextlib.contextmanager
@@ -267,7 +267,7 @@ def test_the_lease_learns_how_many_jobs_may_share_a_device(tmp_path, monkeypatch
     assert asked == [("cuda", 3, 1)]
 
 
-def test_runs_from_before_the_version_of_the_subsets_was_raised_are_not_evaluated(tmp_path, monkeypatch):
+def test_runs_with_an_earlier_version_of_the_subsets_are_not_evaluated(tmp_path, monkeypatch):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
     monkeypatch.setitem(stages.VERSIONS, "subsets", 2)  # the subsets were drawn again, so test images may have been trained on
     given = {key: job.arguments()[key] for key in ("manifest", "store", "source", "subsets")}

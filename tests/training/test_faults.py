@@ -1,5 +1,4 @@
-"""A full disk, too little memory, a loss that is no number: a sentence, no run that counts as finished, and the same command goes
-on when the cause is gone."""
+"""A full disk, lack of memory or a NaN loss gives a readable error and no finished run, and the command can be repeated."""
 
 import contextlib
 import os
@@ -21,7 +20,7 @@ from trueneg.training.engine import train_runs
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The same training, left in peace."""
+    """The same job, uninterrupted."""
     job = new_job(tmp_path_factory.mktemp("peaceful"), epochs=2)
     train_runs(**job.arguments())
     return job
@@ -29,7 +28,7 @@ def reference(tmp_path_factory):
 
 @contextlib.contextmanager
 def mounted(folder, *options):
-    """A disk of its own in a folder; only root may, and not in every container."""
+    """Mount a small disk; this needs root, and is not allowed in every container."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)]
     try:
@@ -46,7 +45,7 @@ def mounted(folder, *options):
 
 @contextlib.contextmanager
 def files_of_at_most(size):
-    """Writes beyond it fail, whoever asks: what a full disk does, without one."""
+    """Limit the size of files, so that writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -59,13 +58,10 @@ def unfinished(job):
     return {path.name for path in job.store.path.iterdir()} and not list(job.store.path.glob(f"*/{RunStore.RECORD}"))
 
 
-def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference, tmp_path):
+def test_a_file_size_limit_is_reported_and_the_run_resumes_without_it(reference, tmp_path):
     job = new_job(tmp_path, epochs=2)
     size = len(reference.model)
-    with (
-        files_of_at_most(size // 2),
-        pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"),
-    ):
+    with files_of_at_most(size // 2), pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"):
         train_runs(**job.arguments())
     assert unfinished(job)
     assert not (job.folder / "manifest.json").exists()
@@ -74,7 +70,7 @@ def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference,
     assert job.model == reference.model
 
 
-def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, tmp_path):
+def test_a_full_disk_is_reported_and_the_run_resumes_when_there_is_space(reference, tmp_path):
     job = new_job(tmp_path / "job", epochs=2)
     with mounted(tmp_path / "job/runs", "-o", "size=400k"):
         hog = tmp_path / "job/runs/hog"
@@ -89,7 +85,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, 
 
 
 @pytest.mark.parametrize("writer", ["parquet", "npz", "json", "pixels"])
-def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
+def test_every_writer_of_files_reports_a_full_disk(tmp_path, writer):
     import numpy as np
     import pandas as pd
 
@@ -108,7 +104,7 @@ def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
         write(path)
 
 
-def test_results_that_are_read_only_are_told(tmp_path):
+def test_a_read_only_results_folder_is_reported(tmp_path):
     job = new_job(tmp_path / "job")
     with (
         mounted(tmp_path / "job/runs", "-o", "ro"),
@@ -118,8 +114,8 @@ def test_results_that_are_read_only_are_told(tmp_path):
     assert not (job.folder / "manifest.json").exists()
 
 
-def test_a_network_that_no_memory_holds_leaves_no_finished_run(tmp_path):
-    """A real allocation of terabytes, which fails at once; on a CPU, torch has no error of its own for it."""
+def test_a_network_that_does_not_fit_in_memory_leaves_no_finished_run(tmp_path):
+    """Allocate terabytes, which fails immediately; torch has no specific error for this on a CPU."""
     job = new_job(tmp_path)
     job.runs[0]["settings"]["projection"]["hidden"] = 10**12
     with pytest.raises(RuntimeError):
@@ -127,7 +123,7 @@ def test_a_network_that_no_memory_holds_leaves_no_finished_run(tmp_path):
     assert unfinished(job)
 
 
-def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_checkpoint(reference, tmp_path, monkeypatch):
+def test_gpu_out_of_memory_is_reported_and_the_run_resumes(reference, tmp_path, monkeypatch):
     job = new_job(tmp_path, epochs=2)
     steps, step = [], torch.optim.Adam.step
 
@@ -146,12 +142,12 @@ def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_chec
     assert job.model == reference.model
 
 
-def test_other_errors_are_not_told_as_a_lack_of_memory():
+def test_other_errors_are_not_reported_as_out_of_memory():
     with pytest.raises(RuntimeError, match="shapes"), catch_out_of_memory("training", "Nothing to do."):
         raise RuntimeError("shapes do not match")
 
 
-def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
+def test_a_nan_loss_leaves_no_finished_run(tmp_path):
     job = new_job(tmp_path, learning_rate=1e30)
     told = r"The loss became nan in epoch (\d) of 3 \(updates \d+ to \d+ of 33, objective dcl, seed 0\)"
     with pytest.raises(UserError, match=told):
@@ -160,15 +156,15 @@ def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
     assert job.store.progress(job.run.name)["spent"]
 
 
-def test_weights_that_are_no_numbers_after_the_last_update_leave_no_finished_run(tmp_path):
-    """Its loss was still a number: that is measured before the update."""
+def test_nan_weights_after_the_last_update_leave_no_finished_run(tmp_path):
+    """The last loss is finite, because it is computed before the update."""
     job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
     with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"):
         train_runs(**job.arguments())
     assert unfinished(job)
 
 
-def test_a_language_model_that_diverges_is_told():
+def test_a_diverging_language_model_is_reported():
     sentences = [f"The nodule measures {number} cm." for number in range(40)]
     settings = {
         "epochs": 2,
@@ -192,8 +188,8 @@ def test_a_language_model_that_diverges_is_told():
 
 
 @pytest.mark.parametrize("jump", [-1e9, pytest.param(1e9, marks=pytest.mark.long)])
-def test_a_clock_that_jumps_changes_nothing(reference, tmp_path, monkeypatch, jump):
-    """The clock on the wall, and the times of the files that an earlier attempt left."""
+def test_jumps_of_the_system_clock_have_no_effect(reference, tmp_path, monkeypatch, jump):
+    """The system time and the modification times of files from an earlier attempt."""
     job = new_job(tmp_path, epochs=2)
     job.killed_at(RunStore.CURVES, "half written")
     told = time.time()

@@ -1,4 +1,4 @@
-"""One update of every objective on a pretended GPU: no operand is left on the CPU, and no step waits for the device's values."""
+"""Updates of every objective on a simulated GPU have no operands on the CPU and do not synchronise the device."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture
 def update(monkeypatch):
-    """Train one update of a run on the pretended GPU, and return the training."""
+    """Train one update of a run on the simulated GPU, and return the run."""
 
     def one(kind, settings, source, subset):
         without_driver(monkeypatch)
@@ -133,7 +133,7 @@ FAULTS = [wait_for_a_value, decide_by_a_value, select_by_a_mask, find_the_nonzer
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_step_that_leaves_the_gpu_is_found(monkeypatch, fault):
+def test_a_step_that_leaves_the_gpu_is_detected(monkeypatch, fault):
     without_driver(monkeypatch)
     with pretended_gpu():
         weight = nn.Parameter(torch.ones((), device=GPU))

@@ -1,8 +1,7 @@
-"""Images that stay on the disk: the same batches and runs as from the device, read ahead, with every end a clean one."""
+"""Images read ahead from disk give the same batches and runs as resident images, and no thread is left running."""
 
 import contextlib
 import ctypes
-import doctest
 import itertools
 import mmap
 import os
@@ -18,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.textures import LSE_NL, settings_of, texture_source
+from tests.training.interrupted import assert_same_weights, without_times
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import pair_features
@@ -35,7 +35,7 @@ RUNS = {
 
 
 class SlowDisk(np.ndarray):
-    """Images that take a while to read; it counts how many batches were begun, and one of them fails if that is wanted."""
+    """Images that are slow to read; counts started and finished batches, and optionally fails at one of them."""
 
     seconds, failing, begun, ended = 0.0, None, 0, 0
 
@@ -82,15 +82,9 @@ def started(path, monkeypatch):
     return start
 
 
-def test_examples():
-    failed, attempted = doctest.testmod(image_loading)
-    assert attempted
-    assert not failed
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**31 - 1))
-def test_batches_are_the_chosen_images_wherever_they_lie(count, channels, batch_size, seed):
+def test_batches_hold_the_requested_images_in_memory_or_on_disk(count, channels, batch_size, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (50, channels, 3, 4), dtype=np.uint8)
     chosen, numbers = generator.permutation(50)[:count], generator.integers(0, count, generator.integers(1, 60))
@@ -108,7 +102,7 @@ def test_batches_are_the_chosen_images_wherever_they_lie(count, channels, batch_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_batches_reach_a_gpu_whole_while_it_is_busy():
+def test_batches_are_copied_correctly_to_a_busy_gpu():
     images = np.random.default_rng(0).integers(0, 256, (64, 1, 128, 128), dtype=np.uint8)
     device, parts = torch.device("cuda", 0), np.arange(64).reshape(16, 4)
     work, kept = torch.ones(2048, 2048, device=device), []
@@ -118,7 +112,7 @@ def test_batches_reach_a_gpu_whole_while_it_is_busy():
     assert all(np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True))
 
 
-def test_a_few_batches_are_read_ahead_and_no_more():
+def test_a_fixed_number_of_batches_is_read_ahead():
     disk = slow_disk(np.arange(20, dtype=np.uint8).reshape(20, 1, 1, 1))
     with contextlib.closing(read_ahead(disk, np.arange(20)[:, None], CPU)) as batches:
         for number, batch in enumerate(batches):
@@ -132,8 +126,8 @@ def test_a_few_batches_are_read_ahead_and_no_more():
     assert not readers()
 
 
-def test_waiting_is_the_time_in_which_nothing_was_there_to_use():
-    """The first batch takes a second of whoever asks for it; the work on a batch is no waiting."""
+def test_waited_is_the_time_until_a_batch_is_ready():
+    """The first batch takes a second; working on a batch is not waiting."""
     disk = slow_disk(np.zeros((2, 1, 1, 1), np.uint8), seconds=1.0)
     began = time.perf_counter()
     with contextlib.closing(read_ahead(disk, np.arange(2)[:, None], CPU)) as batches:
@@ -144,12 +138,12 @@ def test_waiting_is_the_time_in_which_nothing_was_there_to_use():
             time.sleep(0.01)
         worked = time.perf_counter() - worked
         second = next(batches)
-    assert 0.2 < first.waited <= asked  # less than the second, if this thread was kept from asking
+    assert 0.2 < first.waited <= asked  # less than a second if this thread was delayed
     assert second.waited <= time.perf_counter() - began - worked - first.waited
 
 
-def test_a_batchs_images_are_asked_for_before_they_are_needed(tmp_path):
-    """What the system has in its cache, page by page, before and after a batch of a forgotten file was announced."""
+def test_announced_images_are_read_into_the_page_cache(tmp_path):
+    """Compare the pages in the cache of the OS before and after announcing images of a file that is not cached."""
     np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(tmp_path / "images")
     images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
     with (tmp_path / "images").open("rb") as file:
@@ -157,7 +151,7 @@ def test_a_batchs_images_are_asked_for_before_they_are_needed(tmp_path):
         images.base.madvise(mmap.MADV_DONTNEED)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     if in_cache(images).any():
-        pytest.skip("the folder of tests lies in memory")
+        pytest.skip("the temporary folder is in memory")
     wanted, patience = [0, 33, 79], time.monotonic() + 120
     image_loading._announce(images, wanted)
     while not in_cache(images)[wanted].all() and time.monotonic() < patience:
@@ -168,17 +162,17 @@ def test_a_batchs_images_are_asked_for_before_they_are_needed(tmp_path):
 
 
 def in_cache(images):
-    """(n,) whether all pages of an image are in the system's cache."""
+    """Return (n,) whether all pages of each image are in the cache of the OS."""
     address, length = images.ctypes.data - images.offset, images.offset + images.nbytes
     pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
     if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), pages):
-        pytest.skip("the system does not tell")
+        pytest.skip("mincore is not available")
     there = np.frombuffer(pages, np.uint8) & 1
     starts = images.offset + images[0].nbytes * np.arange(len(images) + 1)
     return np.array([there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all() for a, b in itertools.pairwise(starts)])
 
 
-def test_an_error_of_the_reading_comes_in_its_batchs_turn_and_leaves_no_thread():
+def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():
     batches = read_ahead(slow_disk(np.zeros((9, 1, 1, 1), np.uint8), failing=3), np.arange(9)[:, None], CPU)
     next(batches), next(batches)
     with pytest.raises(OSError, match="the disk is gone"):
@@ -187,23 +181,18 @@ def test_an_error_of_the_reading_comes_in_its_batchs_turn_and_leaves_no_thread()
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_from_the_disk_is_the_run_from_the_device_bit_for_bit(started, name):
+def test_reading_from_disk_gives_the_same_run_bit_for_bit(started, name):
     resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
     rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
+    assert_same_weights(resident, mapped)
+    assert [row.pop("waiting") for row in rows[0]] == [0.0] * resident.epochs
+    assert all(0 < row.pop("waiting") < 1 for row in rows[1])
     assert without_times(rows[0]) == without_times(rows[1])
-    assert all(torch.equal(value, mapped.weights()[key]) for key, value in resident.weights().items())
-    assert [row["waiting"] for row in rows[0]] == [0.0] * resident.epochs
-    assert all(0 < row["waiting"] < 1 for row in rows[1])
     assert not readers()
 
 
-def without_times(rows):
-    times = {"seconds", "pairs_per_second", "waiting"}
-    return [{key: value for key, value in row.items() if key not in times and value == value} for row in rows]
-
-
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_is_interrupted_leaves_no_thread_and_continues_either_way_with_the_same_result(started, name):
+def test_an_interrupted_run_leaves_no_thread_and_resumes_from_disk_or_memory(started, name):
     whole = started(resident=True, **RUNS[name])
     expected = [whole.train_epoch() for _ in range(whole.epochs)]
     training, rows, done = started(resident=False, **RUNS[name]), [], 0
@@ -223,11 +212,11 @@ def test_a_run_that_is_interrupted_leaves_no_thread_and_continues_either_way_wit
             training = started(resident=done == 3, **RUNS[name])
             training.load_state({key: value.clone() for key, value in state[0].items()}, state[1])
     assert done == whole.updates
-    assert without_times(rows) == without_times(expected)
-    assert all(torch.equal(value, training.weights()[key]) for key, value in whole.weights().items())
+    assert without_times([row | {"waiting": 0} for row in rows]) == without_times([row | {"waiting": 0} for row in expected])
+    assert_same_weights(whole, training)
 
 
-def test_the_waiting_of_an_interrupted_epoch_counts(started):
+def test_waiting_before_an_interruption_is_included(started):
     training = started(resident=False, training={"epochs": 1})
     training.load_state(*copied(training.state(), seconds=1000.0, waited=250.0))
     assert training.train_epoch()["waiting"] == pytest.approx(0.25, abs=0.02)
@@ -238,7 +227,7 @@ def copied(state, **changes):
     return {key: value.clone() for key, value in tensors.items()}, values | changes
 
 
-def test_an_interrupt_while_images_are_waited_for_ends_the_reading(started):
+def test_an_interrupt_while_waiting_for_images_stops_reading(started):
     training = started(resident=False, images=lambda images: slow_disk(images, seconds=0.5))
     disk = training.data.images._images
     disk.begun = 0
@@ -251,11 +240,11 @@ def test_an_interrupt_while_images_are_waited_for_ends_the_reading(started):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert training.update == 0
-    assert disk.begun <= 1  # what was asked for besides is not read any more
+    assert disk.begun <= 1  # other requested batches are cancelled
     assert not readers()
 
 
-def test_an_error_of_the_disk_reaches_the_training(started):
+def test_a_read_error_is_raised_by_training(started):
     training, updates = started(resident=False), []  # channel statistics have been read already
     training.data.images._images = slow_disk(training.data.images._images, failing=2)
     with pytest.raises(OSError, match="the disk is gone"):
@@ -264,7 +253,7 @@ def test_an_error_of_the_disk_reaches_the_training(started):
     assert not readers()
 
 
-def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
+def test_a_run_from_disk_keeps_only_a_few_batches_in_memory(tmp_path, monkeypatch):
     big = np.repeat(np.repeat(texture_source(patients=48).images, 10, axis=2), 10, axis=3)
     write_pairs(texture_source(patients=48, images=big), tmp_path / "pairs.npz")
     del big
@@ -286,7 +275,7 @@ def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 90), st.sampled_from([1, 3]), st.integers(0, 2**31 - 1))
-def test_statistics_of_channels_are_numpys(count, channels, seed):
+def test_channel_statistics_equal_numpy(count, channels, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (100, channels, 5, 4), dtype=np.uint8)
     chosen = generator.permutation(100)[:count]
@@ -296,7 +285,7 @@ def test_statistics_of_channels_are_numpys(count, channels, seed):
     np.testing.assert_allclose(deviations, pixels.std((0, 2, 3)))
 
 
-def test_images_of_the_disk_are_embedded_as_those_in_memory_and_a_block_at_a_time(path, started, monkeypatch):
+def test_images_on_disk_are_embedded_in_blocks_and_equal_those_in_memory(path, started, monkeypatch):
     monkeypatch.setattr(pair_features, "IMAGES_AT_ONCE", 7)
     networks = started(resident=True).networks
     networks.model.eval()

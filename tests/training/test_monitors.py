@@ -1,4 +1,4 @@
-"""The monitors equal plain loops over anchors, by class group."""
+"""Monitors equal plain loops over anchors, by class group."""
 
 import math
 
@@ -13,7 +13,7 @@ UNKNOWN = (-1, -2)  # classes of the unlabelled images
 
 
 def by_the_book(first, second, labels, temperature, log_mass, at_bound):
-    """The numbers of every anchor of known class, from the definitions, in plain loops."""
+    """Yield the measures of each anchor of known class, from their definitions."""
     views = torch.nn.functional.normalize(torch.cat([first, second]).double(), dim=1)
     classes = torch.cat([labels, labels]).tolist()
     count = len(labels)
@@ -65,7 +65,7 @@ def test_monitors_equal_loops_over_anchors(temperature, eta, unlabelled):
         assert row["share at bound common"] > 0
 
 
-def test_reading_begins_anew_and_averages_over_steps():
+def test_means_are_over_steps_and_reset_when_read():
     labels = torch.tensor([0, 1, 2, 0])
     monitors = ViewMonitors(RARE, torch.device("cpu"))
     loss = build({"name": "cl"}, temperature=0.5)

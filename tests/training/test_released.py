@@ -1,4 +1,4 @@
-"""Released networks are evaluated as they are: a run without an update, beside those that train."""
+"""Released networks are evaluated without training, like a run without updates."""
 
 import json
 import math
@@ -97,7 +97,7 @@ def finished(job):
     return listed
 
 
-def test_the_file_of_the_run_holds_the_released_model_and_nothing_else_is_needed(job, finished, network, source):
+def test_the_file_of_a_released_run_is_self_contained(job, finished, network, source):
     store = RunStore(job["store"])
     networks = read_networks(finished["model"], store.record(finished["id"])["settings"])
     assert networks.model.logit_scale().item() == pytest.approx(network.logit_scale.exp().item())
@@ -118,7 +118,7 @@ def test_the_file_of_the_run_holds_the_released_model_and_nothing_else_is_needed
         )
 
 
-def test_the_record_says_that_nothing_was_trained_and_the_curves_have_a_row_without_a_loss(job, finished):
+def test_the_record_counts_no_training_and_the_curve_has_a_nan_loss(job, finished):
     store = RunStore(job["store"])
     record = store.record(finished["id"])
     assert (record["pairs"], record["device"], record["devices"]) == (0, "cpu", 1)
@@ -129,7 +129,7 @@ def test_the_record_says_that_nothing_was_trained_and_the_curves_have_a_row_with
     assert math.isnan(curves["loss"].item())
 
 
-def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(job, finished, source, tmp_path):
+def test_released_networks_are_evaluated_like_other_runs_and_have_no_curve(job, finished, source, tmp_path):
     texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
     evaluate_runs(
         source=job["source"],
@@ -166,7 +166,7 @@ def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(jo
 
 
 @pytest.mark.parametrize("projection", ["linear", "released"])
-def test_a_clip_can_be_trained_too_and_its_run_is_read_again(files, source, subset, tmp_path, projection):
+def test_clip_can_be_trained_and_restored(files, source, subset, tmp_path, projection):
     settings = settings_with(files, {"name": "cl", "directions": "both"}, projection)
     training = ImageText(settings, 0, source, subset, CPU)
     before = {name: value.clone() for name, value in training.weights().items()}
@@ -180,7 +180,7 @@ def test_a_clip_can_be_trained_too_and_its_run_is_read_again(files, source, subs
 
 
 def flickr30k_settings(files):
-    """Settings of each objective of the shipped study, with a tiny CLIP and one update."""
+    """Return the settings of each objective of the shipped study, with a tiny CLIP and one update."""
     file = "config/studies/flickr30k.yaml"
     small = load_configuration(miniatures(shipped()[file], file), file)
     found = {run.objective: run.settings for run in all_runs("flickr30k", small.studies["flickr30k"])}
@@ -192,7 +192,7 @@ def flickr30k_settings(files):
 
 
 def features_of(networks, source):
-    """Embeddings and regions of a few images, and embeddings of a few texts."""
+    """Return embeddings and regions of a few images, and embeddings of a few texts."""
     tokens = networks.tokenizer(["Seen left stripes.", "No blobs."], padding=True, return_tensors="pt")
     images = networks.augmentation.normalise(torch.from_numpy(source.images[:4]))
     model = networks.model.eval()
@@ -200,7 +200,7 @@ def features_of(networks, source):
         return *model.embed_images(images, regions=True), model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
 
 
-def test_every_objective_on_flickr30k_starts_from_the_whole_clip_and_tunes_its_heads(files, source, subset, tmp_path):
+def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(files, source, subset, tmp_path):
     settings = flickr30k_settings(files)
     zero_shot = settings.pop("CLIP-ZS")
     save_file(engine.ReleasedNetworks(zero_shot, 0, source, subset, CPU).weights(), tmp_path / "model.safetensors")
@@ -230,8 +230,8 @@ def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subs
         engine.ReleasedNetworks(settings, 0, source, subset, CPU)
 
 
-def test_conditions_that_ask_for_one_run_at_once_wait_for_each_other(job, finished, tmp_path, monkeypatch):
-    """The second job finds the run owned, by a process that loads for longer than a trainer takes to end."""
+def test_jobs_that_need_the_same_released_run_wait_for_each_other(job, finished, tmp_path, monkeypatch):
+    """The second job waits for an owner that loads for longer than the usual patience."""
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
     monkeypatch.setattr(engine, "PATIENCE", 0.0)
     ready, end = threading.Event(), threading.Event()

@@ -1,24 +1,18 @@
-"""KilledError and resumed equals uninterrupted, bit for bit, wherever it is interrupted."""
+"""A run that is killed and resumed equals an uninterrupted one bit for bit, wherever it is killed."""
 
-import doctest
 import random
 
 import pytest
 import torch
 
 from tests.studies import first_run, tiny_study
-from tests.training.interrupted import EVERY_UPDATE, new_job
+from tests.training.interrupted import EVERY_UPDATE, KilledError, assert_same_weights, new_job, without_times
 from tests.training.test_simclr import settings_of, started
 from trueneg.data.images.loading import load_source
-from trueneg.runtime import parts
 from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.run_store import RunStore
 
 WHOLE = 11  # updates in an epoch of the digits
-
-
-class KilledError(Exception):
-    """Stands for a kill, in a test that stays in one process."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +21,7 @@ def source():
 
 
 def scheduled_settings(epochs):
-    """BCL with a measured location and a falling concentration: what an epoch begins with depends on earlier ones."""
+    """BCL with a measured location and a decreasing concentration, so an epoch's settings depend on earlier epochs."""
     study = tiny_study()
     adjusted, linear = {"schedule": "adjusted", "every": 0.5}, {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "alpha": adjusted, "beta": linear}
@@ -45,7 +39,7 @@ SETTINGS = {"scheduled": scheduled_settings(3), "equal updates": settings_at_equ
 
 
 def trained(source, settings, folder, stop_after=None):
-    """Train to the end, or for so many updates; returns the run and its rows."""
+    """Train to the end, or until killed after ``stop_after`` updates; return the run and its rows."""
     training = started(source, settings=settings)
     checkpoint = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={})
     rows = checkpoint.restore(training)
@@ -69,10 +63,6 @@ def uninterrupted(source, tmp_path_factory):
     return {name: trained(source, settings, tmp_path_factory.mktemp("whole")) for name, settings in SETTINGS.items()}
 
 
-def without_times(rows):
-    return repr([{key: value for key, value in row.items() if key not in {"seconds", "views_per_second"}} for row in rows])
-
-
 @pytest.mark.parametrize(
     ("name", "stops"),
     [
@@ -89,12 +79,11 @@ def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(source, 
             trained(source, SETTINGS[name], tmp_path, stop_after)
     training, rows = trained(source, SETTINGS[name], tmp_path)
     expected, expected_rows = uninterrupted[name]
-    for key, value in expected.weights().items():
-        assert torch.equal(value, training.weights()[key]), key
+    assert_same_weights(expected, training)
     assert without_times(rows) == without_times(expected_rows)
 
 
-def test_an_epochs_time_is_that_of_all_its_parts(source, tmp_path):
+def test_the_duration_of_an_interrupted_epoch_includes_all_attempts(source, tmp_path):
     with pytest.raises(KilledError):
         trained(source, SETTINGS["scheduled"], tmp_path, WHOLE - 1)
     training = started(source, settings=SETTINGS["scheduled"])
@@ -104,7 +93,7 @@ def test_an_epochs_time_is_that_of_all_its_parts(source, tmp_path):
     assert training.train_epoch()["seconds"] > before > 0
 
 
-def test_restored_moments_lie_in_memory_as_the_optimisers_own(source, tmp_path):
+def test_restored_moments_have_the_memory_layout_of_the_optimiser(source, tmp_path):
     original, restored = started(source), started(source)
     original.train_epoch()
     tensors, values = original.state()
@@ -114,7 +103,7 @@ def test_restored_moments_lie_in_memory_as_the_optimisers_own(source, tmp_path):
         assert {name: value.stride() for name, value in ours.items()} == {name: value.stride() for name, value in theirs.items()}
 
 
-def save_some(source, folder, digest="digest"):
+def saved_checkpoint(source, folder, digest="digest"):
     training = started(source)
     checkpoint = Checkpoint(folder, digest, minutes=EVERY_UPDATE, about={})
     training.train_epoch(lambda: checkpoint.after_update(training, []))
@@ -123,8 +112,8 @@ def save_some(source, folder, digest="digest"):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "flipped in the metadata", "emptied", "something else"])
-def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, tmp_path, caplog, damage):
-    path = save_some(source, tmp_path)
+def test_a_damaged_checkpoint_is_moved_aside_and_the_run_restarts(source, tmp_path, caplog, damage):
+    path = saved_checkpoint(source, tmp_path)
     content = bytearray(path.read_bytes())
     if damage.startswith("flipped"):
         position = len(content) * 2 // 3 if damage == "flipped" else content.index(b"learning_rate") + 20
@@ -142,27 +131,25 @@ def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, t
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "gone"])
-def test_where_the_last_checkpoint_is_damaged_the_run_goes_on_from_the_one_before(
-    source, uninterrupted, tmp_path, caplog, damage
-):
+def test_a_run_resumes_from_the_previous_checkpoint_if_the_last_is_damaged(source, uninterrupted, tmp_path, caplog, damage):
     with pytest.raises(KilledError):
         trained(source, SETTINGS["scheduled"], tmp_path, stop_after=7)
     path = tmp_path / RunStore.CHECKPOINT
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 3 if damage == "cut" else 0])
     if damage == "gone":
-        path.unlink()  # as when the kill comes between the two files that change places
+        path.unlink()  # as after a kill between the two renames
     caplog.set_level("INFO")
     training, rows = trained(source, SETTINGS["scheduled"], tmp_path)
     assert "resumes in epoch 1 after 6 updates" in caplog.text
     assert "from the beginning" not in caplog.text
     expected, expected_rows = uninterrupted["scheduled"]
-    assert all(torch.equal(value, training.weights()[name]) for name, value in expected.weights().items())
+    assert_same_weights(expected, training)
     assert without_times(rows) == without_times(expected_rows)
 
 
 def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_path, caplog):
-    path = save_some(source, tmp_path)
+    path = saved_checkpoint(source, tmp_path)
     content = path.read_bytes()
     training = started(source)
     assert Checkpoint(tmp_path, "another", minutes=5, about={}).restore(training) == []
@@ -171,7 +158,7 @@ def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_
     assert (tmp_path / "checkpoint.outdated.safetensors").read_bytes() == content
 
 
-def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(source, tmp_path, monkeypatch):
+def test_a_short_run_writes_no_checkpoint_and_a_long_run_writes_them_at_intervals(source, tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("trueneg.runtime.checkpoint.time.monotonic", lambda: now[0])
     training = started(source)
@@ -192,7 +179,7 @@ def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(
     assert path.stat().st_mtime_ns > first
 
 
-def test_the_seconds_of_killed_failed_and_outdated_attempts_count(tmp_path, monkeypatch):
+def test_the_record_includes_the_time_of_killed_failed_and_outdated_attempts(tmp_path, monkeypatch):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CHECKPOINT, "written")
     monkeypatch.setattr("trueneg.runtime.checkpoint.time.monotonic", lambda: now[0])
@@ -216,24 +203,24 @@ def test_the_seconds_of_killed_failed_and_outdated_attempts_count(tmp_path, monk
     assert job.record["gpu_seconds"] == 200
 
 
-def killed_then_finished(reference, folder, draw, moments):
-    """A job killed at so many random moments, one after the other, then finished."""
-    seconds, at_work = reference.record["seconds"], [False]
-    while not any(at_work):
+def killed_then_finished(reference, folder, draw, kills):
+    """Kill a job at random times, several times in a row, then let it finish."""
+    seconds, was_running = reference.record["seconds"], [False]
+    while not any(was_running):
         job = new_job(folder / f"{seconds}")
-        at_work = [job.killed_after(draw.uniform(0.2, seconds)) for _ in range(moments)]
-        seconds /= 2  # for the case that it ended each time: other work beside the reference had slowed that down
+        was_running = [job.killed_after(draw.uniform(0.2, seconds)) for _ in range(kills)]
+        seconds /= 2  # every attempt finished: the reference run was slower, because of other load
     return job.finish()
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The same training, left in peace."""
+    """The same job, uninterrupted."""
     return new_job(tmp_path_factory.mktemp("reference")).finish()
 
 
-def test_a_training_killed_at_random_moments_ends_with_the_same_model(reference, tmp_path):
-    job = killed_then_finished(reference, tmp_path, random.Random(3), moments=4)
+def test_a_job_killed_at_random_times_ends_with_the_same_model(reference, tmp_path):
+    job = killed_then_finished(reference, tmp_path, random.Random(3), kills=4)
     assert job.model == reference.model
     assert (job.folder / "manifest.json").read_bytes() == (reference.folder / "manifest.json").read_bytes()
     assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
@@ -243,8 +230,8 @@ FILES = [RunStore.CHECKPOINT, RunStore.PROGRESS, RunStore.CURVES, RunStore.MODEL
 
 
 @pytest.mark.parametrize("moment", ["half written", "written"])
-def test_a_training_killed_at_each_file_that_it_writes_ends_with_the_same_model(reference, tmp_path, moment):
-    """One kill after the other: each attempt gets as far as the next file."""
+def test_a_job_killed_while_it_writes_each_file_ends_with_the_same_model(reference, tmp_path, moment):
+    """Each attempt gets as far as the next file."""
     job = new_job(tmp_path)
     for name in FILES:
         job.killed_at(name, moment)
@@ -254,14 +241,8 @@ def test_a_training_killed_at_each_file_that_it_writes_ends_with_the_same_model(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moment", range(20))
-def test_a_training_killed_at_any_of_twenty_moments_ends_with_the_same_model(reference, tmp_path, moment):
-    draw = random.Random(moment)
-    job = killed_then_finished(reference, tmp_path, draw, moments=draw.randint(1, 3))
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_killed_at_other_random_times_ends_with_the_same_model(reference, tmp_path, seed):
+    draw = random.Random(seed)
+    job = killed_then_finished(reference, tmp_path, draw, kills=draw.randint(1, 3))
     assert job.model == reference.model
-
-
-def test_the_examples_of_the_parts_of_a_training_hold():
-    result = doctest.testmod(parts)
-    assert result.attempted
-    assert not result.failed

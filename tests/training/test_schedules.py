@@ -1,4 +1,4 @@
-"""Scheduled parameters follow the run; a measured one equals its definition."""
+"""Scheduled parameters follow their schedules, and measured ones equal their definition."""
 
 import math
 
@@ -18,8 +18,8 @@ from trueneg.training.schedules import learning_rate_factor, macro_auc, schedule
 LINEAR = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.05}
 
 
-def test_bcls_linear_schedule_is_the_papers_on_400_epochs():
-    """β = 2 − 0.005 · epoch, both changed every 20 epochs."""
+def test_the_linear_schedule_over_400_epochs_is_that_of_the_bcl_paper():
+    """β = 2 − 0.005 · epoch, updated every 20 epochs."""
     for epoch in range(400):
         assert scheduled_value(LINEAR, epoch / 400) == pytest.approx(2 - 0.005 * (epoch // 20 * 20))
 
@@ -31,14 +31,14 @@ def test_the_warm_start_changes_once():
 
 
 @given(st.floats(0, 1))
-def test_the_cosine_is_half_a_period(progress):
+def test_the_learning_rate_follows_half_a_cosine_or_is_constant(progress):
     assert learning_rate_factor("cosine", progress) == pytest.approx((1 + math.cos(math.pi * progress)) / 2)
     assert learning_rate_factor("constant", progress) == 1
 
 
 @given(seed=st.integers(0, 99), count=st.integers(4, 30), groups=st.integers(2, 4))
 @settings(max_examples=15, deadline=None)
-def test_macro_auc_is_the_mean_over_anchors_of_scikit_learns(seed, count, groups):
+def test_macro_auc_is_the_mean_of_scikit_learns_auc_over_anchors(seed, count, groups):
     draw = torch.Generator().manual_seed(seed)
     # Unit vectors along axes: their similarities are 0 or 1 without rounding, so that many tie.
     embeddings = torch.eye(3, dtype=torch.float64)[torch.randint(3, (count,), generator=draw)]
@@ -72,7 +72,7 @@ def settings_with(objective, epochs):
     return first_run("tiny", {"tiny": study}, "BCL").to_json()["settings"]
 
 
-def test_an_objectives_parameters_follow_their_schedules_and_are_recorded(source):
+def test_scheduled_parameters_are_recorded_in_each_epoch(source):
     warm_start = {"schedule": "warm-start", "at": 0.5}
     linear = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
     training = started(source, settings=settings_with({"alpha": warm_start, "beta": linear}, epochs=4))
@@ -90,7 +90,7 @@ def test_a_measured_location_rises_as_the_encoder_learns(source, by):
     assert all(0.5 <= value <= 0.99 for value in values)
 
 
-def test_a_schedule_that_leaves_the_range_of_its_form_is_refused():
+def test_a_schedule_outside_the_range_of_the_form_is_refused():
     study = tiny_study()
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": LINEAR}
     with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* released form"):

@@ -1,4 +1,4 @@
-"""Runs of one seed share everything but the objective; a run depends on its settings and seed, and on nothing else."""
+"""Runs of a seed share everything but the objective, and a run depends only on its settings and seed."""
 
 import copy
 import dataclasses
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.studies import first_run, tiny_study
+from tests.training.interrupted import assert_same_weights
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.errors import UserError
@@ -35,7 +36,7 @@ def started(source, objective="CL", seed=0, settings=None, **training):
 
 
 def recorded_views(training):
-    """The views that a run's network is given, batch by batch."""
+    """Return the views that the network gets during an epoch, by batch."""
     views = []
     training.network.register_forward_pre_hook(lambda _, given: views.append(given[0].clone()))
     training.train_epoch()
@@ -44,8 +45,7 @@ def recorded_views(training):
 
 def test_objectives_of_a_seed_share_weights_batches_and_views(source):
     cl, dcl, other = started(source), started(source, "DCL-true"), started(source, seed=1)
-    for name, value in cl.weights().items():
-        assert torch.equal(value, dcl.weights()[name])
+    assert_same_weights(cl, dcl)
     assert any(not torch.equal(value, other.weights()[name]) for name, value in cl.weights().items())
     shared = recorded_views(cl)
     assert torch.equal(shared, recorded_views(dcl))
@@ -67,18 +67,18 @@ print(math.isfinite(started(load_source("digits", resolution=64), settings=setti
 
 @pytest.mark.long
 def test_a_narrow_network_trains_on_images_of_64_pixels():
-    """In a process of its own, which a fault in a native library would end."""
+    """Runs in a separate process, because a fault in a native library would end it."""
     done = subprocess.run([sys.executable, "-c", LARGE_IMAGES], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_the_global_generator_is_neither_read_nor_moved(source):
+def test_the_global_random_state_is_neither_used_nor_changed(source):
     torch.manual_seed(1)
     first = started(source)
     torch.manual_seed(2)
     state = torch.get_rng_state()
     second = started(source)
-    assert all(torch.equal(value, second.weights()[name]) for name, value in first.weights().items())
+    assert_same_weights(first, second)
     second.train_epoch()
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -95,7 +95,7 @@ def test_training_lowers_the_loss_and_reports_every_monitor(source):
     assert {"share at bound rare", "true mean common", "views_per_second", "learning_rate"} <= set(rows[0])
 
 
-def test_a_study_at_equal_updates_stops_in_the_middle_of_an_epoch(source):
+def test_a_run_with_a_fixed_number_of_updates_stops_within_an_epoch(source):
     training = started(source, settings=settings_of() | {"training": settings_of()["training"] | {"epochs": None, "updates": 15}})
     assert training.updates_per_epoch == 757 // 64
     assert training.epochs == 2
@@ -103,15 +103,7 @@ def test_a_study_at_equal_updates_stops_in_the_middle_of_an_epoch(source):
     assert steps == [11, 4]
 
 
-def test_the_cosine_schedule_ends_near_zero(source):
-    settings = settings_of(epochs=2, schedule="cosine")
-    training = started(source, settings=settings)
-    rates = [training.train_epoch()["learning_rate"] for _ in range(2)]
-    assert rates[0] > rates[1] > 0
-    assert rates[1] < 0.02 * settings["training"]["learning_rate"]
-
-
-def test_class_probabilities_are_each_images_own_or_a_groups(source):
+def test_class_probabilities_are_class_frequencies_or_those_of_a_group(source):
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     training = started(source, "DCL-true")
     labels = source.labels[subset.train]
@@ -122,7 +114,7 @@ def test_class_probabilities_are_each_images_own_or_a_groups(source):
     assert started(source, settings=settings).loss.estimator.class_probability == pytest.approx(0.2 / 1.25)
 
 
-def test_an_unlabelled_image_has_no_known_false_negative_and_no_class_probability(source):
+def test_unlabelled_images_have_no_known_false_negatives_and_class_probability_0(source):
     hidden = np.arange(len(source.labels)) % 3 == 0
     partly = dataclasses.replace(source, labels=np.where(hidden, -1, source.labels))
     training = started(partly, "DCL-true")
@@ -150,7 +142,7 @@ def test_a_batch_larger_than_the_subset_is_refused(source):
         started(source, batch_size=800)
 
 
-def test_channel_statistics_leave_the_official_test_images_out():
+def test_channel_statistics_exclude_official_test_images():
     from trueneg.data.images.image_source import ImageSource
 
     images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
@@ -167,7 +159,7 @@ needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compi
 
 @needs_compiler
 @pytest.mark.long
-def test_a_compiled_run_is_the_same_but_for_rounding_and_the_next_seed_reuses_the_code(source):
+def test_a_compiled_run_equals_a_plain_one_up_to_rounding_and_is_compiled_once(source):
     from torch._dynamo.utils import counters
 
     counters.clear()

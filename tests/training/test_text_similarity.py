@@ -1,4 +1,4 @@
-"""Similarity of sentences by a language model: embeddings, quantiles, and that the same finding is alike."""
+"""Similarity of sentences by a language model: embeddings, quantiles, and sentences about the same finding."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def phantom(tmp_path_factory):
-    """A source of pairs of the phantom, joined with language models that were trained on its sentences."""
+    """A phantom source with language models trained on its sentences."""
     folder = tmp_path_factory.mktemp("phantom")
     corpus.write_sentences(folder, reports=150)
     text = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "reports", "classes")}
@@ -31,7 +31,7 @@ def phantom(tmp_path_factory):
     return read_pairs(folder / "pairs.npz"), text
 
 
-def test_an_embedding_is_the_mean_of_the_last_layer_over_the_tokens_of_the_sentence_alone(tmp_path):
+def test_an_embedding_is_the_mean_of_the_last_layer_over_the_sentences_tokens(tmp_path):
     model = saved(tmp_path)
     sentences = [*SENTENCES, " ".join(SENTENCES * 3)]
     found = sentence_embeddings(sentences, model, CPU)
@@ -44,7 +44,7 @@ def test_an_embedding_is_the_mean_of_the_last_layer_over_the_tokens_of_the_sente
         torch.testing.assert_close(embedding, torch.stack(list(hidden)).mean(0), atol=1e-5, rtol=1e-4)
 
 
-def test_a_model_that_did_not_score_the_sentences_is_refused(tmp_path):
+def test_a_language_model_other_than_the_recorded_one_is_refused(tmp_path):
     model = saved(tmp_path)
     with pytest.raises(UserError, match=str(tmp_path)):
         sentence_embeddings(SENTENCES, model | {"checksum": "other"}, CPU)
@@ -64,7 +64,7 @@ def test_the_models_of_the_first_fold_embed_all_sentences_of_a_source(phantom):
 
 @pytest.mark.parametrize("quantile", [0.0, 0.25, 0.5, 0.9, 0.95, 0.999, 1.0])
 def test_a_quantile_removes_exactly_its_share_of_a_fixed_corpus(quantile):
-    embeddings = torch.randn(41, 6, generator=torch.Generator().manual_seed(0))  # 820 pairs, no two equally alike
+    embeddings = torch.randn(41, 6, generator=torch.Generator().manual_seed(0))  # 820 pairs with distinct similarities
     similarity = TextSimilarity(embeddings, torch.arange(41), torch.arange(41))
     alike = similarity(torch.arange(41))
     np.testing.assert_allclose(alike, cosines(embeddings.numpy()), atol=1e-6)
@@ -75,7 +75,7 @@ def test_a_quantile_removes_exactly_its_share_of_a_fixed_corpus(quantile):
 
 
 def cosines(embeddings):
-    """Cosines of the embeddings minus their mean, pair by pair."""
+    """Return the cosines of the centred embeddings, pair by pair."""
     rows = embeddings - embeddings.mean(axis=0)
     return np.array([[one @ other / np.sqrt((one @ one) * (other @ other)) for other in rows] for one in rows])
 
@@ -88,7 +88,7 @@ def test_pairs_of_the_same_sentence_are_removed_together_by_any_quantile_below_o
         assert int((alike > similarity.threshold(quantile)).sum()) == removed
 
 
-def test_frequent_sentences_weigh_as_often_as_they_are_said_in_the_mean():
+def test_the_mean_weights_sentences_by_their_frequency():
     embeddings = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     text_of = torch.tensor([0, 0, 0, 1])
     similarity = TextSimilarity(embeddings, text_of, torch.arange(4))
@@ -96,7 +96,7 @@ def test_frequent_sentences_weigh_as_often_as_they_are_said_in_the_mean():
     torch.testing.assert_close(similarity(torch.arange(4)), rows @ rows.T)
 
 
-def test_sentences_about_the_same_finding_are_more_alike_than_random_ones(phantom):
+def test_sentences_about_the_same_finding_are_more_similar_than_random_ones(phantom):
     source, text = phantom
     table = source.sentences.drop_duplicates("sentence").merge(pd.read_parquet(text["classes"])[["class", "finding", "kind"]])
     table = table[table["kind"] == "positive"].reset_index(drop=True)
@@ -105,4 +105,4 @@ def test_sentences_about_the_same_finding_are_more_alike_than_random_ones(phanto
     finding = table["finding"].to_numpy()
     same, other = finding[:, None] == finding, ~np.eye(len(table), dtype=bool)
     assert alike[same & other].mean() > alike[other].mean() + 0.1
-    assert np.median(alike[other]) < 0.3  # without the mean subtracted, all would be alike
+    assert np.median(alike[other]) < 0.3  # without centring, all would be similar

@@ -1,4 +1,4 @@
-"""Networks without training, released or not, are those of their files and their seed; a fixed temperature stays fixed."""
+"""Networks without training equal their files or the initial networks of their seed; a fixed temperature is constant."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def bert_folder(tmp_path_factory):
 
 
 def restored(settings, seed, source, subset, path):
-    """The networks that the file of such a run holds."""
+    """Return the networks in the file of an untrained run."""
     save_file(ReleasedNetworks(settings, seed, source, subset).weights(), path)
     return read_networks(path, settings)
 
@@ -74,7 +74,7 @@ def test_biovil_is_evaluated_as_released(source, subset, bert_folder, tmp_path):
         ReleasedNetworks(settings, 0, source, subset)
 
 
-def test_untrained_networks_show_the_features_of_the_image_encoder(source, subset, tmp_path):
+def test_untrained_networks_keep_the_features_of_the_image_encoder(source, subset, tmp_path):
     torch.manual_seed(0)
     network = resnet18().eval()
     save_file(network.state_dict(), tmp_path / "imagenet.safetensors")
@@ -93,7 +93,7 @@ def test_untrained_networks_show_the_features_of_the_image_encoder(source, subse
     assert texts.shape == (2, 512)
 
 
-def test_random_networks_are_those_that_training_of_the_seed_starts_from(source, subset):
+def test_untrained_networks_equal_the_initial_networks_of_training(source, subset):
     settings = settings_of({"name": "untrained"}, projection={"name": "none"})
     first, again, other = (ReleasedNetworks(settings, seed, source, subset).weights() for seed in (0, 0, 1))
     drawn = [name for name in first if name.endswith("conv1.weight") or name.startswith("text_projection.weight")]

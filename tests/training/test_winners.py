@@ -1,4 +1,4 @@
-"""A training job whose settings a winner decides trains those of the winner, and reuses a finished run that has them."""
+"""A training job with a winner trains only the winner's settings, and reuses a finished run."""
 
 import json
 
@@ -10,7 +10,7 @@ from trueneg.stats.measurement import Measurement
 from trueneg.training.engine import train_runs
 
 
-def test_the_winner_decides_what_is_trained_and_a_finished_run_is_reused(tmp_path):
+def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     prepared = new_job(tmp_path)
     (study,) = load_configuration({"tuned": tuned_study(seeds=1)}, "test").studies.values()
     second = {job.objective: job for job in jobs("tuned", study) if not job.is_pilot}

@@ -5,19 +5,17 @@ from trueneg.losses.base import Estimator, NegativeMass
 from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss, LogitScale, SymmetricInfoNCE
-from trueneg.losses.estimators import (
-    Bayesian,
-    Debiased,
-    Guided,
-    HardNegative,
-    Oracle,
-    Quantile,
-    Removed,
-    Resampled,
-    Reweighted,
-    Uncorrected,
-)
+from trueneg.losses.estimators.bayesian import Bayesian
+from trueneg.losses.estimators.debiased import Debiased
+from trueneg.losses.estimators.guided import Guided
+from trueneg.losses.estimators.hard_negative import HardNegative
 from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
+from trueneg.losses.estimators.oracle import Oracle
+from trueneg.losses.estimators.quantile import Quantile
+from trueneg.losses.estimators.removed import Removed
+from trueneg.losses.estimators.resampled import Resampled
+from trueneg.losses.estimators.reweighted import Reweighted
+from trueneg.losses.estimators.uncorrected import Uncorrected
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 from trueneg.losses.terms import ContrastiveTerms
 

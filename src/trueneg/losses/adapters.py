@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.losses.base import Estimator
 from trueneg.losses.cross_modal import CrossModalLoss
-from trueneg.losses.execution import gathered, outside_autocast, single_precision
+from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
 
 Features = Mapping[str, Any]  # a column of texts tokenised by sentence-transformers, with the entries that its modules add
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
@@ -30,8 +30,8 @@ def _check_unit_length(name: str, features: Tensor) -> None:
     lengths = features.detach().float().norm(dim=-1)
     wrong = ~((lengths - 1).abs() <= 0.02)
     if wrong.any():
-        found = f"{int(wrong.sum())} of {lengths.numel()} vectors do not have length 1 (the first: {lengths[wrong][0]:.3g})"
-        raise ValueError(f"{name}: {found}. Normalise them with torch.nn.functional.normalize(..., dim=-1).")
+        problem = f"{int(wrong.sum())} of {lengths.numel()} vectors do not have length 1 (the first: {lengths[wrong][0]:.3g})"
+        raise ValueError(f"{name}: {problem}. Normalise them with torch.nn.functional.normalize(..., dim=-1).")
 
 
 class OpenClipLoss(CrossModalLoss):
@@ -49,7 +49,7 @@ class OpenClipLoss(CrossModalLoss):
         ['contrastive_loss']
     """
 
-    def forward(  # type: ignore[override]  # the signature of OpenCLIP's loss
+    def forward(
         self,
         image_features: Tensor,
         text_features: Tensor,
@@ -137,22 +137,20 @@ class RankingLoss(CrossModalLoss):
         needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
         if guide is not None and not needs_guide:
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
-        known, other = _vocabulary(model), _vocabulary(guide)
-        if not (known is None or other is None or known == other):
+        vocabularies = [_vocabulary(model), _vocabulary(guide)]
+        if None not in vocabularies and vocabularies[0] != vocabularies[1]:
             raise ValueError("The guide's vocabulary differs from the model's, but both receive the same token ids.")
-        length, longest = (getattr(one, "max_seq_length", None) for one in (guide, model))
+        length, longest = (getattr(network, "max_seq_length", None) for network in (guide, model))
         if isinstance(length, int) and isinstance(longest, int) and length < longest:
-            found = f"guide.max_seq_length is {length}, less than the model's {longest}, but both get the same tokens"
-            raise ValueError(f"{found}. Lower model.max_seq_length, or use another guide.")
+            problem = f"guide.max_seq_length is {length}, less than the model's {longest}, but both get the same tokens"
+            raise ValueError(f"{problem}. Lower model.max_seq_length, or use another guide.")
         self.needs_guide = needs_guide
         self.model = model
         self.scale = scale
         self.guide = None if guide is None else guide.eval()
         self.same_text = same_text
 
-    def forward(  # type: ignore[override]  # the signature that the trainer expects
-        self, sentence_features: Iterable[Features], labels: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
         """Return the scalar loss; 0 for a single pair without hard negatives.
 
         Args:
@@ -174,7 +172,7 @@ class RankingLoss(CrossModalLoss):
         if self.needs_guide:
             with torch.no_grad(), outside_autocast(anchors.device):
                 first, others = (anchors, candidates) if self.guide is None else _embedded(self.guide, copies)
-                everyone, rank = self._of_all_processes(others.detach(), len(first))
+                everyone, rank = gathered_rows(others.detach(), len(first), self.gather_distributed)
                 similarity = first @ everyone.mT
             rated = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(first))}
         return self.of_features(anchors, candidates, self.scale, labels=labels, exclude=exclude, **rated).loss
@@ -190,16 +188,11 @@ class RankingLoss(CrossModalLoss):
         longest = torch.tensor(max(each.shape[1] for each in ids), device=ids[0].device)
         width = int(gathered(longest, self.gather_distributed)[0].max())
         first, *others = (functional.pad(each, (0, width - each.shape[1]), value=-1) for each in ids)
-        everyone, rank = self._of_all_processes(torch.cat(others), len(first))
+        everyone, rank = gathered_rows(torch.cat(others), len(first), self.gather_distributed)
         texts = torch.cat((first, everyone)).unique(dim=0, return_inverse=True)[1]
         anchors, candidates = texts[: len(first), None], texts[len(first) :]
         positives = candidates[rank * len(first) :][: len(first), None]
         return (candidates == anchors) | (candidates == positives)
-
-    def _of_all_processes(self, local: Tensor, count: int) -> tuple[Tensor, int]:
-        """Gather (B + H, …) in the order of :meth:`of_features` (all positives, then all hard negatives), and return the rank."""
-        everyone, rank = gathered(local, self.gather_distributed)
-        return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
 
 
 def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) -> list[Tensor]:

@@ -66,13 +66,13 @@ class Estimator:
         Args:
             valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are ignored. None: all columns.
         """
-        known = {"same_class": same_class, "similarity": similarity, "positive_similarity": positive_similarity, "views": views}
+        facts = {"same_class": same_class, "similarity": similarity, "positive_similarity": positive_similarity, "views": views}
         if valid is None:
-            return self.mass(positive, negatives, class_probability, floor, **known).log
-        return self.mass_of_valid(positive, negatives, valid, class_probability, floor, **known).log
+            return self.mass(positive, negatives, class_probability, floor, **facts).log
+        return self.mass_of_valid(positive, negatives, valid, class_probability, floor, **facts).log
 
     def mass_of_valid(
-        self, positive: Tensor, negatives: Tensor, valid: Tensor, class_probability=None, floor=None, **known
+        self, positive: Tensor, negatives: Tensor, valid: Tensor, class_probability=None, floor=None, **facts: Any
     ) -> NegativeMass:
         """Return :meth:`mass` over the columns that are negatives; an anchor without any has log mass −∞ and no gradient.
 
@@ -87,7 +87,7 @@ class Estimator:
         none = count == 0
         # Logits of 0 keep the estimate of an anchor without negatives finite; it is replaced below.
         usable = negatives.masked_fill(~valid, -math.inf).masked_fill(none[:, None], 0)
-        mass = self.mass(positive, usable, class_probability, floor, **known, count=count.clamp(min=1))
+        mass = self.mass(positive, usable, class_probability, floor, **facts, count=count.clamp(min=1))
         return mass._replace(log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none)
 
     def mass(
@@ -121,26 +121,24 @@ class Estimator:
         """
         raise NotImplementedError
 
-    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Any) -> Tensor:
+    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **facts: Any) -> Tensor:
         """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true negatives.
 
         The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the same arguments
         as :meth:`mass`.
         """
-        return (self.mass(positive, negatives, class_probability, **known).log - math.log(negatives.shape[-1])).exp()
+        return (self.mass(positive, negatives, class_probability, **facts).log - math.log(negatives.shape[-1])).exp()
 
 
 class Selecting(Estimator):
     """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss and gradient are 0."""
 
-    def marked(
-        self, negatives: Tensor, *, same_class=None, similarity=None, positive_similarity=None, count=None, views=1
-    ) -> Tensor:
-        """Return (A, N) bool: which negatives to leave out; takes the same arguments as :meth:`mass`."""
+    def marked(self, negatives: Tensor, **facts: Any) -> Tensor:
+        """Return (A, N) bool: which negatives to leave out; takes the same keywords as :meth:`mass`."""
         raise NotImplementedError
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, **known) -> NegativeMass:
-        marked = self.marked(negatives, **known)
+    def mass(self, positive, negatives, class_probability=None, floor=None, **facts) -> NegativeMass:
+        marked = self.marked(negatives, **facts)
         return unbounded(MaskedLogSumExp.apply(negatives, marked), marked)
 
 
@@ -222,18 +220,18 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     return value
 
 
-def given_class_probability(given: float | Tensor | None, own: float | Tensor | None, negatives: Tensor) -> float | Tensor:
-    """Return the η for a call: the given value, else the estimator's own; a float, or a tensor that broadcasts to (A,).
+def class_probability_of(passed: float | Tensor | None, default: float | Tensor | None, negatives: Tensor) -> float | Tensor:
+    """Return the η for a call: the value passed to it, else the estimator's own; a float, or a tensor that broadcasts to (A,).
 
     Args:
-        given: η passed to the call, or None.
-        own: the estimator's own η, or None.
+        passed: η passed to the call, or None.
+        default: the estimator's own η, or None.
         negatives: (A, N) logits; η is converted to their dtype and device.
 
     Raises:
         ValueError: if neither value is set, or η is outside [0, 1) or does not have one value per anchor.
     """
-    eta = own if given is None else checked_class_probability(given)
+    eta = default if passed is None else checked_class_probability(passed)
     if eta is None:
         raise ValueError("class_probability is missing; pass it to the estimator or to each call.")
     if not isinstance(eta, Tensor):
@@ -243,29 +241,29 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
     return eta.to(dtype=negatives.dtype, device=negatives.device)
 
 
-def checked_estimator(given: object) -> Estimator:
+def checked_estimator(estimator: object) -> Estimator:
     """Return the estimator of a loss after checking that it is one.
 
     Raises:
         ValueError: if it is a name or a class.
     """
-    if isinstance(given, Estimator):
-        return given
-    found = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    if isinstance(estimator, Estimator):
+        return estimator
+    described = f"the class {estimator.__name__}" if isinstance(estimator, type) else repr(estimator)
     raise ValueError(
-        f"estimator is {found}; expected an instance of an estimator, such as Uncorrected() or Debiased(0.1). "
+        f"estimator is {described}; expected an instance of an estimator, such as Uncorrected() or Debiased(0.1). "
         "trueneg.losses.build makes a loss from an estimator's name."
     )
 
 
-def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tensor:
+def checked_shape(name: str, tensor: Tensor | None, shape: Sequence[int]) -> Tensor:
     """Return a required tensor after checking its shape.
 
     Raises:
         ValueError: if the tensor is missing or has a different shape.
     """
-    if given is None:
+    if tensor is None:
         raise ValueError(f"{name} is missing; the estimator needs it, as a tensor of shape {tuple(shape)}.")
-    if given.shape != torch.Size(shape):
-        raise ValueError(f"{name} has shape {tuple(given.shape)}; expected {tuple(shape)}.")
-    return given
+    if tensor.shape != torch.Size(shape):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(shape)}.")
+    return tensor

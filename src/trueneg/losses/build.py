@@ -88,9 +88,9 @@ def parameters(name: str) -> dict[str, Any]:
     }
 
 
-def _rule(given: Mapping[str, Any]) -> Any:
+def _rule(settings: Mapping[str, Any]) -> Any:
     """Return the rule that computes targets; None for one-hot targets."""
-    targets = dict(given)
+    targets = dict(settings)
     name = targets.pop("name", None)
     if name not in RULES:
         raise ValueError(f"targets.name is {name!r}; expected one of {', '.join(RULES)}.")

@@ -1,6 +1,7 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,7 @@ from torch.nn import functional
 
 from trueneg.losses.base import Estimator, checked_estimator, checked_shape
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms
+from trueneg.losses.terms import ContrastiveTerms, SampleFacts, contrastive_terms
 
 
 class ContrastiveLoss(nn.Module):
@@ -64,20 +65,9 @@ class ContrastiveLoss(nn.Module):
         self.gather_distributed = gather_distributed
         self.target_rule = target_rule
 
-    def forward(
-        self,
-        z1,
-        z2,
-        class_probability=None,
-        extra_positives=None,
-        labels=None,
-        negative_similarity=None,
-        positive_similarity=None,
-        targets=None,
-    ) -> Tensor:
+    def forward(self, *arguments: Any, **options: Any) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        known = negative_similarity, positive_similarity, targets
-        return self.terms(z1, z2, class_probability, extra_positives, labels, *known).loss
+        return self.terms(*arguments, **options).loss
 
     def terms(
         self,
@@ -133,18 +123,18 @@ class ContrastiveLoss(nn.Module):
                 positive_similarity = positive_similarity.repeat(2)
             if targets is None and self.target_rule is not None:
                 targets = self.target_rule(count, len(keys) // 2, rank, similarity, views=2, device=views.device)
-            known = Known(class_probability, labels, None, similarity, positive_similarity, None, targets)
-            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, known, views=2, rank=rank)
+            facts = SampleFacts(class_probability, labels, None, similarity, positive_similarity, None, targets)
+            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, facts, views=2, rank=rank)
 
-    def _by_anchor(self, given: Tensor | tuple[Tensor, Tensor], count: int, samples: int) -> Tensor:
+    def _by_anchor(self, similarity: Tensor | tuple[Tensor, Tensor], count: int, samples: int) -> Tensor:
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
-        if not isinstance(given, Tensor):
-            if len(given) != 2:
-                raise ValueError(f"negative_similarity has {len(given)} parts; expected a tensor or a pair of tensors.")
-            first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in given)
-        elif given.shape == (2 * count, 2 * samples):
-            return given
+        if not isinstance(similarity, Tensor):
+            if len(similarity) != 2:
+                raise ValueError(f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of tensors.")
+            first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in similarity)
+        elif similarity.shape == (2 * count, 2 * samples):
+            return similarity
         else:
-            first = checked_shape("negative_similarity", given, (count, samples))
+            first = checked_shape("negative_similarity", similarity, (count, samples))
             second = first.mT if samples == count else first
         return torch.cat((first, second))

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.losses.base import Estimator, checked_estimator, checked_shape
-from trueneg.losses.estimators import Uncorrected
-from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms, joined
+from trueneg.losses.estimators.uncorrected import Uncorrected
+from trueneg.losses.execution import checked_chunk_size, gathered, gathered_rows, outside_autocast, single_precision
+from trueneg.losses.terms import ContrastiveTerms, SampleFacts, contrastive_terms, joined
 
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
@@ -71,23 +71,9 @@ class CrossModalLoss(nn.Module):
         self.gather_distributed = gather_distributed
         self.target_rule = target_rule
 
-    def forward(
-        self,
-        similarity,
-        logit_scale,
-        class_probability=None,
-        *,
-        negative_similarity=None,
-        labels=None,
-        same_class=None,
-        positive_similarity=None,
-        exclude=None,
-        targets=None,
-    ) -> Tensor:
+    def forward(self, *arguments: Any, **options: Any) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        known = {"negative_similarity": negative_similarity, "labels": labels, "same_class": same_class}
-        known |= {"positive_similarity": positive_similarity, "exclude": exclude, "targets": targets}
-        return self.terms(similarity, logit_scale, class_probability, **known).loss
+        return self.terms(*arguments, **options).loss
 
     def terms(
         self,
@@ -127,10 +113,10 @@ class CrossModalLoss(nn.Module):
             raise ValueError(f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H).")
         if self.gather_distributed:
             raise ValueError("similarity contains the samples of this process only; call of_features to use gather_distributed.")
-        known = Known(class_probability, labels, same_class, None, positive_similarity, exclude)
+        facts = SampleFacts(class_probability, labels, same_class, negative_similarity, positive_similarity, exclude, targets)
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            return self._of_logits(logits.diagonal().clone(), logits, floor, known, negative_similarity, targets)
+            return self._of_logits(logits.diagonal().clone(), logits, floor, facts)
 
     def of_features(
         self,
@@ -170,79 +156,78 @@ class CrossModalLoss(nn.Module):
                 f"text_features and image_features have shapes {shapes[0]} and {shapes[1]}; expected (B, D) and (B + H, D)."
             )
         count = len(text_features)
-        known = Known(class_probability, labels, None, None, positive_similarity, exclude)
+        facts = SampleFacts(class_probability, labels, None, negative_similarity, positive_similarity, exclude, targets)
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
             scaled, floor = self._scaled(text, logit_scale)
             positive = torch.linalg.vecdot(scaled, image[:count])
             if self.chunk_size is None and not self.gather_distributed:  # one product for both directions
-                return self._of_logits(positive, scaled @ image.mT, floor, known, negative_similarity, targets)
-            (texts, rank), (images, _) = (gathered(each, self.gather_distributed) for each in (scaled, image))
-            images = torch.cat((images[:, :count].flatten(0, 1), images[:, count:].flatten(0, 1)))
-            anchors = {"text": (scaled, images), "image": (image[:count], texts.flatten(0, 1))}
-            return self._joined(positive, anchors, floor, known, negative_similarity, targets, len(texts) * count, rank)
+                return self._of_logits(positive, scaled @ image.mT, floor, facts)
+            images, rank = gathered_rows(image, count, self.gather_distributed)
+            texts = gathered(scaled, self.gather_distributed)[0].flatten(0, 1)
+            anchors = {"text": (scaled, images), "image": (image[:count], texts)}
+            return self._joined(positive, anchors, floor, facts, len(texts), rank)
 
-    def _of_logits(
-        self, positive: Tensor, logits: Tensor, floor: Any, known: Known, alike: Any, targets: Any
-    ) -> ContrastiveTerms:
+    def _of_logits(self, positive: Tensor, logits: Tensor, floor: Any, facts: SampleFacts) -> ContrastiveTerms:
         """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         count = len(logits)
         anchors = {"text": (logits, None), "image": (logits[:, :count].mT.contiguous(), None)}
-        return self._joined(positive, anchors, floor, known, alike, targets, count)
+        return self._joined(positive, anchors, floor, facts, count)
 
     def _joined(
-        self,
-        positive: Tensor,
-        anchors: Mapping[str, Any],
-        floor: float | Tensor,
-        known: Known,
-        alike: Any,
-        targets: Any,
-        samples: int,
-        rank: int = 0,
+        self, positive: Tensor, anchors: Mapping[str, Any], floor: Any, facts: SampleFacts, samples: int, rank: int = 0
     ) -> ContrastiveTerms:
-        """Compute the terms from each direction's anchors and keys and the positives shared by both directions."""
+        """Compute the terms from each direction's anchors and keys and the positives shared by both directions.
+
+        Args:
+            positive: (B,) logits.
+            anchors: for each direction, the first two arguments of :func:`contrastive_terms` after the positives.
+            floor: log of the lower bound of g.
+            facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
+            samples: G, number of samples of all processes.
+            rank: rank of this process.
+        """
         directions, count, parts = DIRECTIONS[self.directions], len(positive), []
-        targets = (targets,) if isinstance(targets, Tensor) else targets
+        columns = {name: rows.shape[1] if keys is None else len(keys) for name, (rows, keys) in anchors.items()}
+        targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
-        texts, images = anchors["text"]
-        wide = texts.shape[1] if images is None else len(images)
-        positives = known.positive_similarity
+        similarities = facts.similarity
+        is_pair = not (similarities is None or isinstance(similarities, Tensor))
+        if is_pair and len(similarities) != 2:
+            raise ValueError(f"negative_similarity has {len(similarities)} parts; expected a tensor or a pair of tensors.")
+        positives = facts.positive_similarity
         if positives is not None:
             positives = positives.repeat(len(directions)) if positives.shape == (count,) else positives
-            checked_shape("positive_similarity", positives, (len(directions) * count,))
+            positives = checked_shape("positive_similarity", positives, (len(directions) * count,)).split(count)
+
+        def by_anchor(name: str, matrix: Tensor | None, direction: str) -> Tensor | None:
+            """Return a text × image matrix with the anchors of a direction as rows."""
+            if matrix is None:
+                return None
+            checked_shape(name, matrix, (count, columns["text"]))
+            if direction == "text":
+                return matrix
+            return matrix[:, :samples] if samples > count else matrix[:, :count].mT
+
         for number, direction in enumerate(directions):
             rows, keys = anchors[direction]
-            columns = rows.shape[1] if keys is None else len(keys)
-
-            def turned(name: str, given: Tensor | None, direction: str = direction) -> Tensor | None:
-                """Return a text × image matrix with this direction's anchors as rows."""
-                if given is None:
-                    return None
-                checked_shape(name, given, (count, wide))
-                if direction == "text":
-                    return given
-                return given[:, :samples] if samples > count else given[:, :count].mT
-
-            if not (isinstance(alike, Tensor) or alike is None) and len(alike) != 2:
-                raise ValueError(f"negative_similarity has {len(alike)} parts; expected a tensor or a pair of tensors.")
-            if isinstance(alike, Tensor) or alike is None:
-                similarity = turned("negative_similarity", alike)
+            shape = (count, columns[direction])
+            if is_pair:
+                similarity = checked_shape("negative_similarity", similarities[direction == "image"], shape)
             else:
-                similarity = checked_shape("negative_similarity", alike[direction == "image"], (count, columns))
-            own = None if targets is None else targets[number]
-            if own is None and self.target_rule is not None:
-                own = self.target_rule(count, columns, rank, similarity, views=1, device=positive.device)
-            labels = known.labels
-            of_direction = known._replace(
-                same_class=turned("same_class", known.same_class),
+                similarity = by_anchor("negative_similarity", similarities, direction)
+            target = None if targets is None else targets[number]
+            if target is None and self.target_rule is not None:
+                target = self.target_rule(*shape, rank, similarity, views=1, device=positive.device)
+            of_direction = facts._replace(
+                labels=facts.labels if facts.labels is None or direction == "text" else facts.labels[:count],
+                same_class=by_anchor("same_class", facts.same_class, direction),
                 similarity=similarity,
-                positive_similarity=None if positives is None else positives.view(len(directions), -1)[number],
-                exclude=turned("exclude", known.exclude),
-                labels=labels if labels is None or direction == "text" else labels[:count],
-                targets=own,
+                positive_similarity=None if positives is None else positives[number],
+                exclude=by_anchor("exclude", facts.exclude, direction),
+                targets=target,
             )
             parts.append(contrastive_terms(self, positive, rows, keys, floor, of_direction, views=1, rank=rank, samples=samples))
         return joined(parts)

@@ -47,6 +47,12 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     return everyone, rank
 
 
+def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:
+    """Gather (B + H, …) rows of all processes: the first B = ``count`` of each, then the others of each; also return the rank."""
+    everyone, rank = gathered(local, wanted)
+    return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
+
+
 def _summed(gradient: Tensor) -> Tensor:
     """Sum over the processes with all_reduce (gloo lacks reduce_scatter), on a copy because all_reduce works in place."""
     total = gradient.clone(memory_format=torch.contiguous_format)

@@ -13,10 +13,10 @@ from trueneg.losses.cross_modal import SymmetricInfoNCE
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    found.name: found
+    estimator.name: estimator
     for _, module, _ in pkgutil.iter_modules(estimators.__path__)
-    for found in vars(importlib.import_module(f"{estimators.__name__}.{module}")).values()
-    if isinstance(found, type) and issubclass(found, Estimator) and "name" in vars(found)
+    for estimator in vars(importlib.import_module(f"{estimators.__name__}.{module}")).values()
+    if isinstance(estimator, type) and issubclass(estimator, Estimator) and "name" in vars(estimator)
 }
 WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
     "infonce": SymmetricInfoNCE,

@@ -68,8 +68,8 @@ class RelaxedContrastiveLoss(nn.Module):
             everyone, rank = gathered(v, self.gather_distributed)
             keys, processes = everyone.flatten(0, 1), len(everyone)
 
-            def of_rows(u: Tensor, own: Tensor) -> tuple[Tensor]:
-                others = (u @ keys.mT).scatter(1, own[:, None], 0)
+            def of_rows(u: Tensor, partner: Tensor) -> tuple[Tensor]:
+                others = (u @ keys.mT).scatter(1, partner[:, None], 0)
                 return ((others.clamp(min=0) if self.relaxed else others).square().sum(-1),)
 
             (of_negatives,) = by_chunks(of_rows, self.chunk_size, u, rank * len(u) + torch.arange(len(u), device=u.device))

@@ -71,15 +71,15 @@ class Attracted:
         self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
     ) -> Tensor:
         nearest = _by_view("fnc", similarity, views, count, samples).amax((0, 2))
-        own = torch.arange(rank * count, (rank + 1) * count, device=nearest.device)[:, None]
-        nearest = nearest.scatter(1, own, -math.inf)
-        found = nearest > self.threshold
+        own_column = torch.arange(rank * count, (rank + 1) * count, device=nearest.device)[:, None]
+        nearest = nearest.scatter(1, own_column, -math.inf)
+        is_false = nearest > self.threshold
         if self.top_k is not None:
             if self.top_k >= samples:
                 raise ValueError(f"targets.top_k is {self.top_k}; expected at most {samples - 1}, the number of other samples.")
-            found &= nearest > next_largest(nearest, self.top_k)
-        weight = views * found.to(nearest.dtype)
-        return weight.scatter(1, own, 1.0) / (1 + weight.sum(1, keepdim=True))
+            is_false &= nearest > next_largest(nearest, self.top_k)
+        weight = views * is_false.to(nearest.dtype)
+        return weight.scatter(1, own_column, 1.0) / (1 + weight.sum(1, keepdim=True))
 
 
 @dataclass
@@ -152,16 +152,16 @@ class Components:
         if views != 2 or count != samples:
             raise ValueError(f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2 and all samples.")
         blocks = _by_view("wcl_one_head", similarity, views, count, samples)
-        one = torch.eye(count, dtype=blocks.dtype, device=blocks.device)
+        identity = torch.eye(count, dtype=blocks.dtype, device=blocks.device)
         targets = []
         for view in (1, 0):  # the components of view 2 are the targets of view 1, and vice versa
-            own = blocks[view, :, view % blocks.shape[2]].masked_fill(one.bool(), -math.inf)
-            joined = one.scatter(1, own.argmax(1, keepdim=True), 1)
+            within_view = blocks[view, :, view % blocks.shape[2]].masked_fill(identity.bool(), -math.inf)
+            joined = identity.scatter(1, within_view.argmax(1, keepdim=True), 1)
             joined = joined.maximum(joined.mT)
             for _ in range(math.ceil(math.log2(count))):  # each squaring doubles the length of the paths
                 joined = (joined @ joined).clamp(max=1)
-            others = joined - one
-            targets.append(one / 2 + others / (2 * others.sum(1, keepdim=True)))
+            others = joined - identity
+            targets.append(identity / 2 + others / (2 * others.sum(1, keepdim=True)))
         return torch.cat(targets)
 
 
@@ -169,8 +169,8 @@ def _by_view(name: str, similarity: Tensor | None, views: int, count: int, sampl
     """Return the known similarity in double or single precision as (V, B, 1 or V, S)."""
     if similarity is None:
         raise ValueError(f"negative_similarity is missing; the targets {name} need it.")
-    known = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
-    return known.view(views, count, -1, samples)
+    similarity = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
+    return similarity.view(views, count, -1, samples)
 
 
 RULES: dict[str, Callable[..., Any]] = {

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.losses.base import checked_shape
-from trueneg.losses.execution import by_chunks, gathered
+from trueneg.losses.execution import by_chunks, gathered_rows
 
 TOLERANCE = 1e-4  # for the sum of a row of targets
 
@@ -42,7 +42,7 @@ class ContrastiveTerms(NamedTuple):
     targets: tuple[Tensor, ...] = ()
 
 
-class Known(NamedTuple):
+class SampleFacts(NamedTuple):
     """Known facts about the samples.
 
     This process has B samples and A = V·B anchors; all processes together have G samples and H further negatives.
@@ -60,10 +60,10 @@ class Known(NamedTuple):
     class_probability: float | Tensor | None = None
     labels: Tensor | None = None
     same_class: Tensor | None = None
-    similarity: Tensor | None = None
+    similarity: Any = None
     positive_similarity: Tensor | None = None
     exclude: Tensor | None = None
-    targets: Tensor | None = None
+    targets: Any = None
 
 
 def contrastive_terms(
@@ -72,7 +72,7 @@ def contrastive_terms(
     anchors: Tensor,
     keys: Tensor | None,
     floor: float | Tensor,
-    known: Known,
+    facts: SampleFacts,
     *,
     views: int,
     rank: int = 0,
@@ -92,7 +92,7 @@ def contrastive_terms(
             themselves, (A, K), with −∞ in the columns of the anchor's own sample.
         keys: (K, D) embeddings of the G samples of all processes, once per view, then of further negatives; or None.
         floor: log of the lower bound of g.
-        known: known facts about the samples.
+        facts: known facts about the samples.
         views: number of views V.
         rank: rank of this process among those that share the G samples.
         samples: G; None: there are no further negatives.
@@ -108,58 +108,57 @@ def contrastive_terms(
         raise ValueError(f"The number of samples is {samples}; expected at least 2; a single sample has no negatives.")
     estimator, chunk_size, etas = loss.estimator, loss.chunk_size, None
     further = columns - views * samples
-    if isinstance(known.class_probability, Tensor) and known.class_probability.dim() > 0:
-        etas = checked_shape("class_probability", known.class_probability, (count,)).to(anchors.device)
+    if isinstance(facts.class_probability, Tensor) and facts.class_probability.dim() > 0:
+        etas = checked_shape("class_probability", facts.class_probability, (count,)).to(anchors.device)
     row = torch.arange(size, device=anchors.device)
     sample = row.remainder(count)
-    own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
-    if estimator.needs_similarity or known.similarity is not None:
-        checked_known("negative_similarity", known.similarity, own)
-    if known.positive_similarity is not None:
-        checked_known("positive_similarity", checked_shape("positive_similarity", known.positive_similarity, (size,)))
-    if known.exclude is not None and known.exclude.dtype != torch.bool:
-        raise ValueError(f"exclude is {known.exclude.dtype}; expected bool.")
-    if estimator.needs_labels and known.same_class is None:
-        local = checked_shape("labels", known.labels, (count + further // (samples // count),))
-        everyone = gathered(local, loss.gather_distributed)[0]
-        everyones = torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten()))
+    own_columns = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
+    if estimator.needs_similarity or facts.similarity is not None:
+        checked_known("negative_similarity", facts.similarity, own_columns)
+    if facts.positive_similarity is not None:
+        checked_known("positive_similarity", checked_shape("positive_similarity", facts.positive_similarity, (size,)))
+    if facts.exclude is not None and facts.exclude.dtype != torch.bool:
+        raise ValueError(f"exclude is {facts.exclude.dtype}; expected bool.")
+    if estimator.needs_labels and facts.same_class is None:
+        local = checked_shape("labels", facts.labels, (count + further // (samples // count),))
+        everyones = gathered_rows(local, count, loss.gather_distributed)[0]
     elif estimator.needs_labels:
-        checked_shape("same_class", known.same_class, (count, samples + further))
-    targets, each_view = known.targets, False
+        checked_shape("same_class", facts.same_class, (count, samples + further))
+    targets, each_view = facts.targets, False
     if targets is not None:
         each_view = len(targets) == size
         targets = checked_targets(targets, (size if each_view else count, samples + further)).to(positive.dtype)
     whole = chunk_size is None or chunk_size >= size
     details: dict[str, Tensor | None] = {}
 
-    def of_anchors(given: Any, row: Tensor) -> Tensor:
-        return given if whole else given[row]
+    def of_anchors(values: Any, row: Tensor) -> Tensor:
+        return values if whole else values[row]
 
     def by_column(rows: Tensor) -> Tensor:
         return rows if rows.shape[1] == columns else rows.repeat(1, views)
 
-    def of_rows(positive: Tensor, anchors: Tensor, row: Tensor, sample: Tensor, own: Tensor) -> tuple[Tensor, ...]:
-        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own, -math.inf)
+    def of_rows(positive: Tensor, anchors: Tensor, row: Tensor, sample: Tensor, own_columns: Tensor) -> tuple[Tensor, ...]:
+        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own_columns, -math.inf)
         first = positive if positive.dim() == 1 else positive[:, 0]
         attracted = first
         if targets is not None:
             chosen = targets[row if each_view else sample]
-            others = (by_column(chosen) / views).scatter(1, own, 0)
+            others = (by_column(chosen) / views).scatter(1, own_columns, 0)
             own_share = chosen.gather(1, rank * count + sample[:, None])[:, 0]
             attracted = own_share * first + torch.linalg.vecdot(others, logits.masked_fill(others == 0, 0))
         options: dict[str, Any] = {"views": views}
         if estimator.needs_labels:
-            same = local[sample, None] == everyones if known.same_class is None else known.same_class[sample]
+            same = local[sample, None] == everyones if facts.same_class is None else facts.same_class[sample]
             options["same_class"] = by_column(same)
         if estimator.needs_similarity:
-            options["similarity"] = by_column(of_anchors(known.similarity, row))
-        if known.positive_similarity is not None:
-            options["positive_similarity"] = of_anchors(known.positive_similarity, row)
-        eta = known.class_probability if etas is None else etas[sample]
-        if known.exclude is None:
+            options["similarity"] = by_column(of_anchors(facts.similarity, row))
+        if facts.positive_similarity is not None:
+            options["positive_similarity"] = of_anchors(facts.positive_similarity, row)
+        eta = facts.class_probability if etas is None else etas[sample]
+        if facts.exclude is None:
             mass = estimator.mass(positive, logits, eta, floor, **options, count=negatives)
         else:
-            valid = ~of_anchors(known.exclude, row).scatter(1, own, True)
+            valid = ~of_anchors(facts.exclude, row).scatter(1, own_columns, True)
             mass = estimator.mass_of_valid(positive, logits, valid, eta, floor, **options)
             logits = logits.masked_fill(~valid, -math.inf)
         if loss.decoupled:
@@ -169,44 +168,44 @@ def contrastive_terms(
             each = each if targets is None else each + first - attracted
         if whole:
             reads = estimator.needs_similarity or mass.removed is None
-            similarity = by_column(known.similarity) if reads and known.similarity is not None else None
+            similarity = by_column(facts.similarity) if reads and facts.similarity is not None else None
             details.update(logits=logits, removed=mass.removed, similarity=similarity, targets=targets)
         return each, mass.log, mass.at_bound
 
-    each, log_mass, at_bound = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own)
-    seen = {name: (value,) for name, value in details.items() if value is not None}
-    return ContrastiveTerms(each.mean(), positive.view(size, -1), seen.pop("logits", ()), log_mass, at_bound, **seen)
+    each, log_mass, at_bound = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own_columns)
+    optional = {name: (value,) for name, value in details.items() if value is not None}
+    return ContrastiveTerms(each.mean(), positive.view(size, -1), optional.pop("logits", ()), log_mass, at_bound, **optional)
 
 
-def checked_known(name: str, given: Tensor | None, own: Tensor | None = None) -> None:
-    """Check that a known similarity is given and, on a CPU, that it has no NaN where it is used.
+def checked_known(name: str, similarity: Tensor | None, own_columns: Tensor | None = None) -> None:
+    """Check that a known similarity is not missing and, on a CPU, that it has no NaN where it is used.
 
     Args:
         name: its name, for messages.
-        given: the similarity: (A,), (A, G + H) or (A, K).
-        own: (A, V) column indices of the V views of each anchor's own sample, where NaN is allowed.
+        similarity: values, (A,), (A, G + H) or (A, K).
+        own_columns: (A, V) column indices of the V views of each anchor's own sample, where NaN is allowed.
 
     Raises:
         ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
     """
-    if given is None:
+    if similarity is None:
         raise ValueError(f"{name} is missing; the estimator needs it.")
-    if given.device.type != "cpu" or not given.sum().isnan():  # the sum takes a twentieth of the time
+    if similarity.device.type != "cpu" or not similarity.sum().isnan():  # the sum takes a twentieth of the time
         return
-    wrong = given.isnan()
-    if own is not None:
-        wrong.scatter_(1, own % given.shape[1], False)  # with one column per sample, all views share it
+    wrong = similarity.isnan()
+    if own_columns is not None:
+        wrong.scatter_(1, own_columns % similarity.shape[1], False)  # with one column per sample, all views share it
     if wrong.any():
         raise ValueError(f"{name} contains NaN; expected numbers.")
 
 
-def checked_targets(given: Tensor, shape: Sequence[int]) -> Tensor:
+def checked_targets(targets: Tensor, shape: Sequence[int]) -> Tensor:
     """Return soft targets without their gradient, after checking them; rows sum to 1.
 
     Raises:
         ValueError: if the shape is wrong, or a row does not sum to 1 within 1e-4; on an accelerator, such a row becomes NaN.
     """
-    targets = checked_shape("targets", given, shape).detach()
+    targets = checked_shape("targets", targets, shape).detach()
     wrong = ~((targets.sum(1) - 1).abs() <= TOLERANCE)  # NaN is wrong, too
     if targets.device.type != "cpu":
         return targets.masked_fill(wrong[:, None], math.nan)

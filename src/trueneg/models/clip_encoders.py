@@ -85,7 +85,7 @@ class ClipAttentionPool(nn.Module):
         cells = features.flatten(2).mT
         tokens = torch.cat([cells.mean(1, keepdim=True), cells], dim=1) + self._positions(*features.shape[2:])
         attending = self.query(tokens[:, :1]), self.key(tokens), self.value(tokens)
-        by_head = (given.unflatten(2, (self.heads, -1)).transpose(1, 2) for given in attending)
+        by_head = (projected.unflatten(2, (self.heads, -1)).transpose(1, 2) for projected in attending)
         attended = functional.scaled_dot_product_attention(*by_head)
         pooled = self.out(attended.transpose(1, 2).flatten(1))
         if not regions:
@@ -211,11 +211,10 @@ def clip_tokenizer() -> "CLIPTokenizer":
     from open_clip.tokenizer import SimpleTokenizer
     from transformers import CLIPTokenizer
 
-    own = SimpleTokenizer()
-    start, end = own.decoder[own.sot_token_id], own.decoder[own.eot_token_id]
-    return CLIPTokenizer(
-        vocab=dict(own.encoder), merges=[*own.bpe_ranks], bos_token=start, eos_token=end, unk_token=end, pad_token=end
-    )
+    bpe = SimpleTokenizer()
+    start, end = bpe.decoder[bpe.sot_token_id], bpe.decoder[bpe.eot_token_id]
+    special = {"bos_token": start, "eos_token": end, "unk_token": end, "pad_token": end}
+    return CLIPTokenizer(vocab=dict(bpe.encoder), merges=[*bpe.bpe_ranks], **special)
 
 
 def _open_clip() -> "ModuleType":
@@ -235,8 +234,8 @@ def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
             raise UserError(f"{model} is not a model of open_clip; expected one of {names}, or a JSON file that describes one.")
         return open_clip.get_model_config(model), {}
     with reading(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model."):
-        found = json.loads(path.read_text())
-        return dict(found.get("model_cfg", found)), dict(found.get("preprocess_cfg", {}))
+        content = json.loads(path.read_text())
+        return dict(content.get("model_cfg", content)), dict(content.get("preprocess_cfg", {}))
 
 
 def _network(config: Mapping[str, Any], name: str) -> "CLIP":

@@ -147,17 +147,17 @@ class RegionSimilarity(nn.Module):
         """
         with torch.autocast(texts.device.type, enabled=False):
             texts = functional.normalize(_precise(texts), dim=1)
-            found = {}
+            scores = {}
             if "global" in self.names:
-                found["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
+                scores["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
             if self.needs_regions:
                 regions = functional.normalize(_precise(images.regions).flatten(2), dim=1)  # (I, D, N)
-                scores = texts @ regions  # (I, T, N)
+                of_regions = texts @ regions  # (I, T, N)
                 if "lse" in self.names:
-                    found["lse"] = log_sum_exp(scores, self.lse_sharpness).T
+                    scores["lse"] = log_sum_exp(of_regions, self.lse_sharpness).T
                 if "nl" in self.names:
-                    found["nl"] = non_local(texts, scores, regions, self.attention_scale).T
-        return {name: found[name] for name in self.names}
+                    scores["nl"] = non_local(texts, of_regions, regions, self.attention_scale).T
+        return {name: scores[name] for name in self.names}
 
 
 def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int], *, output: int = 7, samples: int = 2) -> Tensor:
@@ -185,8 +185,8 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
     height, width = crop
     limits = regions.new_tensor([width, height, width, height])
     to_grid = regions.new_tensor([regions.shape[3] / width, regions.shape[2] / height]).repeat(2)
-    clipped = [torch.as_tensor(own).to(regions).reshape(-1, 4).clamp(min=0).minimum(limits) for own in boxes]
-    aligned = roi_align(regions, [own * to_grid for own in clipped], output, sampling_ratio=samples, aligned=True)
+    clipped = [torch.as_tensor(corners).to(regions).reshape(-1, 4).clamp(min=0).minimum(limits) for corners in boxes]
+    aligned = roi_align(regions, [corners * to_grid for corners in clipped], output, sampling_ratio=samples, aligned=True)
     return aligned.mean((2, 3))
 
 

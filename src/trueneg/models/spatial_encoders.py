@@ -104,9 +104,9 @@ def build_spatial_encoder(name: str, **options) -> nn.Module:
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """Load a state dict from torchvision, given the name of the weights, or from a file; only tensors are unpickled."""
     published, path = get_model_weights(name).__members__, Path(weights)
-    if (known := published.get(str(weights))) is not None:
-        with explain_download(f"{name} {weights}", known.url):
-            return known.get_state_dict(progress=False, check_hash=True, weights_only=True)
+    if (torchvision_weights := published.get(str(weights))) is not None:
+        with explain_download(f"{name} {weights}", torchvision_weights.url):
+            return torchvision_weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
         raise UserError(f"{path} does not exist; expected a file or torchvision weights: {', '.join(published)}.")
     return read_tensors(path)

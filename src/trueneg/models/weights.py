@@ -53,8 +53,8 @@ def convert(source: str | Path, target: str | Path) -> int:
     Raises:
         UserError: if the source cannot be read or is not a state dict, or the target exists or cannot be written.
     """
-    target, found = Path(target), read_tensors(source)
-    state = found.get("state_dict", found)
+    target, content = Path(target), read_tensors(source)
+    state = content.get("state_dict", content)
     entries = state.items() if isinstance(state, Mapping) else []
     others = [
         str(key) for key, value in entries if not (isinstance(key, str) and isinstance(value, Tensor) and not value.is_sparse)
@@ -82,20 +82,15 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
     Raises:
         UserError: naming tensors that are missing, unexpected or of the wrong shape.
     """
-    own = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
-    shared = [name for name in own if name in state]
-    shapes = [
-        f"{name} has shape {tuple(state[name].shape)}; expected {tuple(own[name].shape)}"
-        for name in shared
-        if state[name].shape != own[name].shape
-    ]
-    missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
-    groups = {"missing": missing, "unknown": unknown}
+    parts = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
+    groups = {"missing": [name for name in parts if name not in state], "unknown": [name for name in state if name not in parts]}
     faults = [f"{what} tensors ({len(names)}): {_listed(names)}" for what, names in groups.items() if names]
-    if faults or shapes:
-        raise UserError(f"{path}: {'; '.join(faults + shapes[:3])}. Expected {expected}.")
-    for name in shared:
-        own[name].copy_(state[name])  # state_dict returns the modules' own tensors, detached
+    shapes = {name: (tuple(state[name].shape), tuple(part.shape)) for name, part in parts.items() if name in state}
+    wrong = [f"{name} has shape {shape}; expected {fitting}" for name, (shape, fitting) in shapes.items() if shape != fitting]
+    if faults or wrong:
+        raise UserError(f"{path}: {'; '.join(faults + wrong[:3])}. Expected {expected}.")
+    for name, part in parts.items():
+        part.copy_(state[name])  # state_dict returns the modules' own tensors, detached
 
 
 def _listed(names: Sequence[str]) -> str:

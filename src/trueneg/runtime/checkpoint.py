@@ -160,8 +160,8 @@ class Checkpoint(contextlib.AbstractContextManager):
 
 
 def _checksum(tensors: Mapping[str, Tensor], values: str) -> str:
-    found = hashlib.sha256(values.encode())
+    digest = hashlib.sha256(values.encode())
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -158,12 +158,12 @@ def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], coun
 
 def _lock_place(folder: Path, device: str, place: int, share: int) -> AcquireReturnProxy:
     """Lock a whole device, or one numbered slot of a shared device; raise Timeout if it is taken."""
-    own = folder / (device if share == 1 else f"{device}.{place}")
+    leased = folder / (device if share == 1 else f"{device}.{place}")
     for path in folder.glob(f"{device}.*") if share == 1 else [folder / device]:
         with _lock(path):
             pass
-    lock = _lock(own)
-    own.write_text(f"{os.getpid()}\n")  # shows users who holds the device
+    lock = _lock(leased)
+    leased.write_text(f"{os.getpid()}\n")  # shows users who holds the device
     return lock
 
 
@@ -187,8 +187,8 @@ def read_listing(listing: str) -> dict[str, list[str]]:
         {'GPU-7f1e': ['GPU-7f1e']}
     """
     gpus = re.split(r"^(?=GPU )", listing, flags=re.MULTILINE)
-    found = [re.findall(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", gpu) for gpu in gpus]
-    return {names[0]: names[1:] or names for names in found if names}
+    uuids = [re.findall(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", gpu) for gpu in gpus]
+    return {names[0]: names[1:] or names for names in uuids if names}
 
 
 def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> list[str]:

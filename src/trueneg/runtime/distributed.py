@@ -81,8 +81,8 @@ class Processes:
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         distributed.all_reduce(flat)
         flat /= self.count
-        for gradient, own in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
-            gradient.copy_(own.view_as(gradient))
+        for gradient, mean in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+            gradient.copy_(mean.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
         """Copy the first process's training state (see :class:`~trueneg.runtime.checkpoint.Checkpoint`) to all processes."""
@@ -114,7 +114,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
     # A logger can stand in for a handler: it handles the records as if they had been logged in this process.
     listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
-        arguments = (count, work, device_type, patience, f"file://{folder}/meeting", records, user_errors)
+        arguments = (count, work, device_type == "cuda", patience, f"file://{folder}/meeting", records, user_errors)
         with without_main_script():
             workers: Any = multiprocessing.start_processes(_work, arguments, count, join=False, daemon=True)
         log.info("%d processes share each batch", count)
@@ -136,24 +136,18 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             listener.stop()
 
 
-def _work(
-    rank: int, count: int, work: Work, device_type: str, patience: float, meeting: str, records: Any, user_errors: Any
-) -> None:
+def _work(rank: int, count: int, work: Work, cuda: bool, patience: float, meeting: str, records: Any, user_errors: Any) -> None:
     """Run one worker process, which sends its log records and user errors to the process that started it."""
     end_with(os.getppid(), "the process that started this worker")
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
     logger.addHandler(logging.handlers.QueueHandler(records))
-    device = torch.device(device_type, rank) if device_type == "cuda" else torch.device(device_type)
-    if device_type == "cuda":
+    device, backend = torch.device("cpu"), "gloo"
+    if cuda:
+        device, backend = torch.device("cuda", rank), "nccl"
         torch.cuda.set_device(device)
-    distributed.init_process_group(
-        "nccl" if device_type == "cuda" else "gloo",
-        init_method=meeting,
-        rank=rank,
-        world_size=count,
-        timeout=datetime.timedelta(seconds=patience),
-    )
+    timeout = datetime.timedelta(seconds=patience)
+    distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=count, timeout=timeout)
     try:
         work(device, Processes(rank, count))
     except UserError as error:
@@ -178,8 +172,8 @@ def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:
         return type(layer).forward(layer, batch)
     dimensions = [0, *range(2, batch.dim())]
     values = batch.float() if batch.dtype in (torch.float16, torch.bfloat16) else batch
-    own_variance, own_mean = torch.var_mean(values, dimensions, correction=0)
-    means, variances = gathered(torch.stack([own_mean, own_variance]))[0].unbind(1)
+    variance, mean = torch.var_mean(values, dimensions, correction=0)
+    means, variances = gathered(torch.stack([mean, variance]))[0].unbind(1)
     mean = means.mean(0)
     variance = (variances + (means - mean).square()).mean(0)
     if layer.track_running_stats:

@@ -15,16 +15,14 @@ def named_tensors(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
 
-def by_part(tensors: Mapping[str, Tensor], *parts: str) -> list[dict[str, Tensor]]:
-    """Split the result of :func:`named_tensors` into the state dictionaries of the given parts.
+def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """Return one of the state dictionaries that :func:`named_tensors` combined.
 
     Example:
-        >>> by_part({"network.a.weight": torch.zeros(1), "optimizer.0.step": torch.ones(1)}, "network", "optimizer")
-        [{'a.weight': tensor([0.])}, {'0.step': tensor([1.])}]
+        >>> part_of({"network.a.weight": torch.zeros(1), "optimizer.0.step": torch.ones(1)}, "network")
+        {'a.weight': tensor([0.])}
     """
-    return [
-        {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")} for part in parts
-    ]
+    return {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}
 
 
 def moments_of(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
-from trueneg.runtime.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.text.loading import longest_input
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at
@@ -156,9 +156,9 @@ class MaskedLMTraining:
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Resume from the result of :meth:`state`; this object must have been created with the same arguments."""
-        model, self._best_weights, moments = by_part(tensors, "model", "best", "optimizer")
-        self.model.load_state_dict(model)
-        load_moments(self.optimizer, moments)
+        self.model.load_state_dict(part_of(tensors, "model"))
+        self._best_weights = part_of(tensors, "best")
+        load_moments(self.optimizer, part_of(tensors, "optimizer"))
         for name, value in values.items():
             setattr(self, name, value)
 

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
+from trueneg.losses import Debiased, Uncorrected
 from trueneg.losses.base import Estimator
-from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
 from trueneg.theory.scores import Scores, Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4

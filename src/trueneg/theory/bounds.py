@@ -16,8 +16,8 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from torch.nn import functional
 
+from trueneg.losses import Debiased, Uncorrected
 from trueneg.losses.base import Estimator
-from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.theory.estimate import measure
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
-from trueneg.losses.estimators import Debiased
+from trueneg.losses import Debiased
 from trueneg.specs.experiments import DCL, ESTIMATORS, EXACT
 from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure, measure_errors, simulate_estimates
 from trueneg.theory.scores import Setting

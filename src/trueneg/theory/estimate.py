@@ -14,8 +14,8 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from trueneg.losses import Debiased, Uncorrected
 from trueneg.losses.base import Estimator
-from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.losses.estimators.bayesian import Bayesian, recovered_distribution, released_weight, true_negative_probability
 from trueneg.specs.experiments import BIASED, DCL, FORM_NAMES, REFERENCES, TRUE
 from trueneg.theory.scores import Scores, Setting, simulate_blocks

@@ -29,12 +29,12 @@ from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
 from trueneg.training.image_text import ImageText, ReleasedNetworks
-from trueneg.training.loop import Training
+from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
-TRAININGS: dict[str, type[Training]] = {"images": SimCLR, "image-text": ImageText}  # by kind
+TRAININGS: dict[str, type[TrainingRun]] = {"images": SimCLR, "image-text": ImageText}  # by kind
 PATIENCE = 60.0  # seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
 # Seconds to wait while another job loads or downloads released weights: all conditions of a study share the same run.
 PATIENCE_FOR_RELEASED = 1800.0
@@ -73,7 +73,7 @@ def train_runs(
     if winners is not None:
         variant, runs = chosen(runs, winners)
     # Plain values, which can be passed to other processes.
-    read = functools.partial(Block, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
+    read = functools.partial(TrainingJob, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
     block = read()
     settings = block.runs[0].settings
     wanted, count = training_devices(settings)
@@ -88,11 +88,11 @@ def train_runs(
     block.write_manifest(manifest, variant)
 
 
-def _train_share(read: Callable[[], "Block"], device: torch.device, processes: Processes) -> None:
+def _train_share(read: Callable[[], "TrainingJob"], device: torch.device, processes: Processes) -> None:
     read().train(device, processes)
 
 
-class Block:
+class TrainingJob:
     """The runs of a job: one objective on one data set, for one or more seeds; takes the same arguments as :func:`train_runs`.
 
     Attributes:
@@ -115,17 +115,11 @@ class Block:
             device: device to train on; None if all runs are finished.
             processes: processes that train together; the first one owns a run and writes its files.
         """
-        first = self.runs[0]
+        first, is_first = self.runs[0], processes.rank == 0
         torch.set_num_threads(first.settings["training"]["threads"])
-        is_first = processes.rank == 0
         if is_first:
-            log.info(
-                "%s, %s: %d runs%s",
-                first.dataset,
-                first.objective,
-                len(self.runs),
-                f" on {device}" if device else ", all finished",
-            )
+            where = f" on {device}" if device else ", all finished"
+            log.info("%s, %s: %d runs%s", first.dataset, first.objective, len(self.runs), where)
         listed = list(zip(self.runs, self.identifiers, strict=True))
         # With disable=None, tqdm shows the bar only on a terminal.
         title, disable = f"{first.dataset} {first.objective}", None if is_first else True
@@ -145,18 +139,18 @@ class Block:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] in NOT_TRAINED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
-            if finished and self._retrain_stale and (raised := versions.stale_training(self.store.record(identifier))):
+            record = self.store.record(identifier) if finished else {}
+            if finished and self._retrain_stale and (raised := versions.stale_training(record)):
                 _move_aside(self.store, identifier, raised)
                 finished = False
             processes.same(finished)
-            if finished:
-                record = self.store.record(identifier)
+            if not finished:
+                self._train(run, identifier, folder, device, processes, bar)
+            else:
                 refuse_other_settings(folder / RunStore.RECORD, record["settings"], run.settings)
                 log.info("seed %d: run %s is finished and reused", run.seed, identifier)
                 if versions.is_edited(record):
                     log.warning("run %s: %s since it was trained", identifier, versions.UNEDITED)
-            else:
-                self._train(run, identifier, folder, device, processes, bar)
             self.store.forget_progress(identifier)
 
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
@@ -214,23 +208,24 @@ class Block:
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
         if subset is None or subset.source_checksum != self._source.checksum:
-            found = "no subset for" if subset is None else "a subset drawn from different images for"
-            raise UserError(f"{self._subsets_path} contains {found} seed {run.seed}; delete the file to redraw its subsets.")
+            content = "no subset for" if subset is None else "a subset drawn from different images for"
+            raise UserError(f"{self._subsets_path} contains {content} seed {run.seed}; delete the file to redraw its subsets.")
         return subset
 
     def write_manifest(self, path: str | Path, variant: str | None = None) -> None:
         """Write a JSON file that lists the runs and the checksums of their models, and the variant if a winner decided it."""
-        listed = [
+        first = self.runs[0]
+        content: dict[str, Any] = {"study": first.study, "dataset": first.dataset, "objective": first.objective}
+        if variant is not None:
+            content["variant"] = variant
+        content["runs"] = [
             {"seed": run.seed, "id": identifier, "checksum": self.store.checksum(identifier)}
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
         ]
-        first = self.runs[0]
-        decided = {} if variant is None else {"variant": variant}
-        content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, **decided, "runs": listed}
         write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) -> None:
+def _report(seed: int, training: TrainingRun, row: Mapping[str, float], bar: tqdm) -> None:
     """Show an epoch on the progress bar and in the log."""
     speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
     position = f"epoch {training.epoch}/{training.epochs}"

@@ -104,15 +104,15 @@ def read_features(path: str | Path, rows: Mapping[str, int], source: str) -> dic
     Raises:
         UserError: if the file is missing or damaged, or its tensors do not have one finite row per image or sentence.
     """
-    found = {key: value.float() for key, value in read_tensors(path).items() if key in rows}
-    if not found:
+    features = {key: value.float() for key, value in read_tensors(path).items() if key in rows}
+    if not features:
         raise UserError(f"objective.guide.path, {path}: contains none of the tensors {', '.join(rows)}.")
-    for key, value in found.items():
+    for key, value in features.items():
         if value.dim() != 2 or len(value) != rows[key]:
             shape = tuple(value.shape)
             raise UserError(f"objective.guide.path, {path}: {key} has shape {shape}; expected ({rows[key]}, D), as {source} has.")
         if not value.isfinite().all():
             raise UserError(f"objective.guide.path, {path}: {key} contains NaN or inf; expected numbers.")
-    if len({value.shape[1] for value in found.values()}) > 1:
+    if len({value.shape[1] for value in features.values()}) > 1:
         raise UserError(f"objective.guide.path, {path}: images and sentences have different dimensions; expected one space.")
-    return found
+    return features

@@ -20,10 +20,10 @@ from trueneg.training.guides import UNRATED, Rated, WordOverlap, moving_average,
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
-from trueneg.training.loop import Settings, Training
+from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
-from trueneg.training.monitors import PairMonitors
-from trueneg.training.pair_data import PairData, Pairs
+from trueneg.training.monitors import ObjectiveTerms, PairMonitors
+from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.sentence_tokens import SentenceTokens
 from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
 
@@ -40,16 +40,16 @@ class Inputs(NamedTuple):
     lengths: Tensor
 
 
-class ImageText(Training):
+class ImageText(TrainingRun):
     """Training on image–sentence pairs.
 
     Raises:
-        UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`Training`.
+        UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`TrainingRun`.
     """
 
     SAMPLES, PER_PICK = "pairs", 1
     remedy = "raise training.warmup_updates"
-    STATE = (*Training.STATE, "waited")
+    STATE = (*TrainingRun.STATE, "waited")
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     data_checksum = staticmethod(data_checksum)
 
@@ -57,8 +57,8 @@ class ImageText(Training):
         refuse_leakage(source, subset)
         training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
         for key in ("logit_scale", "learned_logit_scale"):
-            own = objective.pop(key, None)
-            similarity[key] = similarity[key] if own is None else own
+            override = objective.pop(key, None)
+            similarity[key] = similarity[key] if override is None else override
         self.data = PairData(source, subset, self.device)
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics, channels = statistics_of(source.images, subset.train), source.images.shape[1]
@@ -107,33 +107,33 @@ class ImageText(Training):
         count = self.data.units(training["unit"])
         return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
 
-    def batches(self, count: int) -> Generator[tuple[Pairs, Inputs], None, None]:
+    def batches(self, count: int) -> Generator[tuple[PairIndices, Inputs], None, None]:
         """Yield the pairs of each whole batch and this process's share of their images and sentences."""
-        size, own_size = self.batch_size, self.batch_size // self.processes.count
+        size = self.batch_size
         drawn = self.data.epoch(self.training["unit"], self.generator("pairs"))
         texts = self.data.text_numbers[drawn.sentences]
-        pairs = Pairs(*(values.to(self.device) for values in drawn))
+        pairs = PairIndices(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
-        missing = drawn.images[self.update * size : count * size].split(size)
-        own = torch.cat([self.processes.part(batch) for batch in missing])
-        with contextlib.closing(self.data.images.batches(own, own_size)) as loaded:
+        remaining = drawn.images[self.update * size : count * size].split(size)
+        numbers = torch.cat([self.processes.part(batch) for batch in remaining])
+        with contextlib.closing(self.data.images.batches(numbers, size // self.processes.count)) as loaded:
             for update, (images, waited) in zip(range(self.update, count), loaded, strict=True):
                 self.waited += waited
                 batch = slice(update * size, (update + 1) * size)
-                parameters, own_texts = (self.processes.part(each[batch]) for each in (draws, texts))
-                yield pairs.part(batch), Inputs(images, parameters, self.tokens.batch(own_texts), self.tokens.lengths[own_texts])
+                parameters, numbers = (self.processes.part(each[batch]) for each in (draws, texts))
+                yield pairs.part(batch), Inputs(images, parameters, self.tokens.batch(numbers), self.tokens.lengths[numbers])
 
-    def backward(self, pairs: Pairs, inputs: Inputs) -> tuple[Tensor, ...]:
+    def backward(self, pairs: PairIndices, inputs: Inputs) -> tuple[Any, ...]:
         # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             rated = self._rated(pairs, inputs)
-            loss, at_bound, removed, mask, positive = self._terms(pairs, rated, *self._embed(inputs, self.model))
-            loss.backward()
+            terms, positive = self._terms(pairs, rated, *self._embed(inputs, self.model))
+            terms.loss.backward()
             masked = self._backward_masked_words(inputs)
-        return loss.detach(), masked, at_bound, removed, mask, positive, pairs.sentences
+        return terms, masked, positive, pairs.sentences
 
     @torch.no_grad()
-    def _rated(self, pairs: Pairs, inputs: Inputs) -> Rated:
+    def _rated(self, pairs: PairIndices, inputs: Inputs) -> Rated:
         """Return the similarities of a guide other than the networks themselves."""
         if self.guide is None or self.guide["name"] == "self":
             return UNRATED
@@ -143,7 +143,7 @@ class ImageText(Training):
             return rate_pairs(self.words(self.data.text_of[pairs.sentences].cpu()).to(self.device))
         if self.average is None:
             numbers = {"images": pairs.images, "sentences": pairs.sentences}
-            units = {key: functional.normalize(own[numbers[key]], dim=-1) for key, own in self.features.items()}
+            units = {key: functional.normalize(values[numbers[key]], dim=-1) for key, values in self.features.items()}
             texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
             return rate_pairs((texts @ images.mT).clamp(max=1))  # rounding can make a cosine exceed 1
         model: Any = self.average.module.get_submodule("model")
@@ -161,8 +161,8 @@ class ImageText(Training):
     def _embed(self, inputs: Inputs, model: Any) -> tuple[Tensor, ImageEmbeddings]:
         """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""
         # Dropout differs between processes; the first process has the same draws as single-process training.
-        own = f"/process {self.processes.rank}" if self.processes.rank else ""
-        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{own}"))
+        process = f"/process {self.processes.rank}" if self.processes.rank else ""
+        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
         images = self.augmentation(inputs.images, inputs.parameters)
         with autocast(self.device):
             pooled, regions = model.embed_images(images.contiguous(memory_format=torch.channels_last))
@@ -170,7 +170,7 @@ class ImageText(Training):
         texts, pooled = (self.processes.whole(part.float()) for part in (texts, pooled))
         return texts, ImageEmbeddings(pooled, None if regions is None else self.processes.whole(regions.float()))
 
-    def _terms(self, pairs: Pairs, rated: Rated, texts: Tensor, images: ImageEmbeddings) -> tuple[Tensor, ...]:
+    def _terms(self, pairs: PairIndices, rated: Rated, texts: Tensor, images: ImageEmbeddings) -> tuple[ObjectiveTerms, Tensor]:
         """Return the objective's terms and the similarity of each pair."""
         parts = list(self.model.region_similarity.parts(texts, images).values())
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
@@ -181,13 +181,13 @@ class ImageText(Training):
             rated = self._above_thresholds(scores.detach(), pairs)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
-            return *self.objective.of_embeddings(texts, images.pooled), positive
+            return self.objective.of_embeddings(texts, images.pooled), positive
         scale = self.model.logit_scale()
         used = parts if self.each_part else [scores]
         several = [self.objective.of_similarities(part, scale, pairs, rated) for part in used]
-        return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
+        return ObjectiveTerms(*(torch.stack(values).mean(0) for values in zip(*several, strict=True))), positive
 
-    def _above_thresholds(self, scores: Tensor, pairs: Pairs) -> Rated:
+    def _above_thresholds(self, scores: Tensor, pairs: PairIndices) -> Rated:
         """Rate pairs by their own similarities, with each image's threshold per direction as ``positive_similarity``."""
         thresholds = [
             self._thresholds_of(pairs.images + number * len(self.data.images), scores if direction == "text" else scores.mT)
@@ -200,9 +200,8 @@ class ImageText(Training):
         if self.masked is None:
             return torch.zeros((), device=self.device)
         # One draw per position of the longest sentence overall, so the result does not depend on the batch's padding.
-        draws = torch.rand(
-            self.batch_size, int(self.tokens.lengths.max()), generator=self.generator(f"masked words/{self.update}")
-        )
+        longest = int(self.tokens.lengths.max())
+        draws = torch.rand(self.batch_size, longest, generator=self.generator(f"masked words/{self.update}"))
         # Selected on the CPU: their number determines the shapes below, and reading it from a GPU would wait for all queued work.
         mask = masked_positions(self.processes.part(draws), inputs.lengths, self.mask_share)
         places = mask.flatten().nonzero()[:, 0].to(self.device, non_blocking=True)
@@ -232,8 +231,8 @@ class ReleasedNetworks:
 
     def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
         refuse_leakage(source, subset)
-        own = settings["encoder"]["name"] in ("clip", "biovil")
-        statistics = ([], []) if own else statistics_of(source.images, subset.train)
+        normalises = settings["encoder"]["name"] in ("clip", "biovil")
+        statistics = ([], []) if normalises else statistics_of(source.images, subset.train)
         sentences = PairData(source, subset, torch.device("cpu")).sentences
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))

@@ -24,6 +24,8 @@ from trueneg.training.radiograph_augmentation import RadiographAugmentation
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
 
+Encoder = tuple[Any, Any]  # an encoder, and the projection released with it, or None
+
 # Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
 TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/config", "images/mean", "images/std"
 IMAGE_CONFIG = "image_encoder/config"  # for CLIP encoders only
@@ -48,13 +50,6 @@ class Networks(NamedTuple):
     augmentation: RadiographAugmentation
 
 
-class Tower(NamedTuple):
-    """An encoder, and the projection released with it, if there is one."""
-
-    encoder: Any
-    projection: Any = None
-
-
 def build_networks(
     settings: Settings, sentences: Sequence[str], channels: int, statistics: tuple[list[float], list[float]]
 ) -> Networks:
@@ -71,16 +66,17 @@ def build_networks(
     """
     encoder, text = settings["encoder"], settings["text_encoder"]
     texts, tokenizer = _build_texts(text, sentences)
-    images = clip = None
+    images: Encoder | None = None
+    clip = None
     if encoder["name"] == "clip":
         clip = load_clip(encoder["model"], encoder["weights"])
-        images = Tower(clip.image_encoder, clip.image_projection)
+        images = clip.image_encoder, clip.image_projection
     elif encoder["name"] == "biovil":
-        images = Tower(*load_image_model(encoder["weights"]))
-        sizes = [getattr(part.projection, "dimensions", None) for part in (images, texts)]
+        images = load_image_model(encoder["weights"])
+        sizes = [getattr(projection, "dimensions", None) for _, projection in (images, texts)]
         if settings["projection"]["name"] == RELEASED and sizes[0] != sizes[1]:
-            found = f"projects images to {sizes[0]} dimensions, but {text['projection']} projects texts to {sizes[1]}"
-            raise UserError(f"{encoder['weights']} {found}; use files from the same model.")
+            mismatch = f"projects images to {sizes[0]} dimensions, but {text['projection']} projects texts to {sizes[1]}"
+            raise UserError(f"{encoder['weights']} {mismatch}; use files from the same model.")
     if images is not None:
         statistics = [0.0] * channels, [1.0] * channels  # CLIP normalises images itself; BioViL uses unnormalised ones
     networks = _assemble(settings, texts, images, tokenizer, statistics)
@@ -102,8 +98,10 @@ def finished_tensors(networks: Networks) -> dict[str, Tensor]:
         described[IMAGE_CONFIG] = images.config
     statistics = {MEAN: augmentation.mean.flatten(), STD: augmentation.std.flatten()}
     tensors = {name: value.detach().cpu().contiguous() for name, value in (model.state_dict() | statistics).items()}
-    as_bytes = {name: bytearray(json.dumps(content).encode()) for name, content in described.items()}
-    return tensors | {name: torch.frombuffer(content, dtype=torch.uint8) for name, content in as_bytes.items()}
+    texts_as_bytes = {
+        name: torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8) for name, content in described.items()
+    }
+    return tensors | texts_as_bytes
 
 
 def read_networks(path: str | Path, settings: Settings) -> Networks:
@@ -125,20 +123,21 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
         described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
         statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
-        images = None
+        texts: Encoder
+        images: Encoder | None = None
         if text["name"] == "clip":
             clip = clip_of(config)
-            texts = Tower(clip.text_encoder, clip.text_projection)
+            texts = clip.text_encoder, clip.text_projection
         else:
-            bert = BertModel(BertConfig.from_dict(config), add_pooling_layer=False)
-            texts = Tower(_text_encoder(text, bert))
+            bert, head = BertModel(BertConfig.from_dict(config), add_pooling_layer=False), None
             if settings["projection"]["name"] == RELEASED:
-                texts = texts._replace(projection=text_projection(tensors, "text_projection.", bert.config.hidden_size))
+                head = text_projection(tensors, "text_projection.", bert.config.hidden_size)
+            texts = _text_encoder(text, bert), head
         if encoder["name"] == "clip":
             clip = clip_of(_read(tensors.pop(IMAGE_CONFIG)))
-            images = Tower(clip.image_encoder, clip.image_projection)
+            images = clip.image_encoder, clip.image_projection
         elif encoder["name"] == "biovil":
-            images = Tower(*image_model(tensors, "image_encoder.", "image_projection."))
+            images = image_model(tensors, "image_encoder.", "image_projection.")
         # Pretrained weights of the image encoder would be overwritten immediately, so do not load them.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
         networks = _assemble({**settings, "encoder": untrained}, texts, images, tokenizer, statistics)
@@ -147,48 +146,47 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
     return networks
 
 
-def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Tower, Any]:
+def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Encoder, Any]:
     """Return the text encoder and its tokenizer."""
     if text["name"] == "clip":
         clip = load_clip(text["model"], text["weights"])
-        return Tower(clip.text_encoder, clip.text_projection), clip_tokenizer()
+        return (clip.text_encoder, clip.text_projection), clip_tokenizer()
     if text["name"] == "pretrained":
         bert, tokenizer = load_bert(text["model"], revision=text["revision"], offline=text["offline"])
         head = text.get("projection")
         projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
-        return Tower(_text_encoder(text, bert), projection), tokenizer
+        return (_text_encoder(text, bert), projection), tokenizer
     try:
         tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
     except ValueError as error:
         raise UserError(f"text_encoder.{error}") from error
     shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
-    return Tower(_text_encoder(text, small_bert(len(tokenizer), **shape))), tokenizer
+    return (_text_encoder(text, small_bert(len(tokenizer), **shape)), None), tokenizer
 
 
 def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
     return BertTextEncoder(bert, text["pooling"], text.get("frozen_layers"))
 
 
-def _assemble(settings: Settings, texts: Tower, released: Tower | None, tokenizer: Any, statistics: Any) -> Networks:
+def _assemble(settings: Settings, texts: Encoder, released: Encoder | None, tokenizer: Any, statistics: Any) -> Networks:
     """Assemble the networks; the image encoder is built here unless `released` provides it together with its projection."""
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
-    projections = projection["name"]
-    if projections == RELEASED and released is not None:
-        projections = released.projection, texts.projection
+    (text_encoder, text_head), projections = texts, projection["name"]
     # Keep this order (texts, then images): the order of the random draws determines the weights of a seed.
     if released is None:
         channels: Any = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
         images: Any = build_spatial_encoder(**encoder, **channels)
     else:
-        images = released.encoder
+        images, image_head = released
+        projections = (image_head, text_head) if projections == RELEASED else projections
     images = images.to(memory_format=torch.channels_last)
     regions = RegionSimilarity(
         similarity["aggregation"], lse_sharpness=similarity["lse_sharpness"], attention_scale=similarity["attention_scale"]
     )
-    model = ImageTextModel(images, texts.encoder, regions, dimensions=projection["dimensions"], projection=projections)
+    model = ImageTextModel(images, text_encoder, regions, dimensions=projection["dimensions"], projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
-    longest = min(text["maximum_tokens"] or texts.encoder.maximum_tokens, texts.encoder.maximum_tokens)
+    longest = min(text["maximum_tokens"] or text_encoder.maximum_tokens, text_encoder.maximum_tokens)
     return Networks(model, tokenizer, longest, RadiographAugmentation(*statistics, **settings["augmentation"]))
 
 

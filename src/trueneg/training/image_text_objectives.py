@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,31 +14,12 @@ from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.store.run_files import run_checksums
 from trueneg.training.guides import UNRATED, Rated
-from trueneg.training.monitors import agreement, marks_negatives
-from trueneg.training.pair_data import PairData, Pairs
+from trueneg.training.monitors import ObjectiveTerms, agreement, marks_negatives
+from trueneg.training.pair_data import PairData, PairIndices
 
 ON_EMBEDDINGS = ("reco", "oc")
 # Library names of objectives whose own names imply specific pairs, directions or additional terms.
 IN_LIBRARY = {"clip": "cl", "biovil": "cl", "same_sentence": "oracle"}
-
-
-class ObjectiveTerms(NamedTuple):
-    """Loss of a batch; for each pair, the share of its anchors at the bound and the share of its negatives removed.
-
-    Attributes:
-        loss: scalar.
-        at_bound: (B,) share of a pair's anchors (in all directions) whose estimate is at its lower bound or that are switched
-            off, so their negatives get no gradient.
-        removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left out. A negative whose weight
-            is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
-        mask: (5, B) :class:`~trueneg.training.monitors.Agreement` of the pairs' anchors with the known matches, summed over
-            directions; (0, B) if the objective marks nothing, or nothing is known.
-    """
-
-    loss: Tensor
-    at_bound: Tensor
-    removed: Tensor
-    mask: Tensor
 
 
 class ImageTextObjective:
@@ -99,8 +80,8 @@ class ImageTextObjective:
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
         values.pop("guide", None)
         self.marks = marks_negatives(settings) and bool(data.shown.shape[1])
-        needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
-        if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
+        needs, facts = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
+        if (self.name == "oracle" or self._by == "labels") and not facts.shape[1]:
             raise UserError(
                 f"objective {self.name} needs {needs} of the images, but source {source.name} has none; remove this objective."
             )
@@ -113,7 +94,7 @@ class ImageTextObjective:
         self._debiased = CrossModalLoss(Debiased(), directions)
         self.on_embeddings = self.name in ON_EMBEDDINGS
 
-    def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs, rated: Rated = UNRATED) -> ObjectiveTerms:
+    def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: PairIndices, rated: Rated = UNRATED) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.
 
         Args:
@@ -129,75 +110,72 @@ class ImageTextObjective:
         terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), same_class=same, **rated._asdict())
         removed = torch.zeros_like(terms.log_negative_mass)
         if terms.removed:
-            valid = [~logits.isneginf() for logits in terms.logits]
-            shares = zip(terms.removed, valid, strict=True)
-            removed = torch.cat([(share * own).sum(1) / own.sum(1) for share, own in shares])
+            shares = [(share, ~logits.isneginf()) for share, logits in zip(terms.removed, terms.logits, strict=True)]
+            removed = torch.cat([(share * valid).sum(1) / valid.sum(1) for share, valid in shares])
         mask = similarity.new_zeros(0, len(similarity))
         if self.marks:
-            shown, known = self._shown(pairs)
-            ways = DIRECTIONS[self._loss.directions]
-            found = agreement(terms, *([each if way == "text" else each.mT for way in ways] for each in (shown, known)))
-            mask = torch.stack([each.view(-1, len(similarity)).sum(0) for each in found])
+            marks = agreement(terms, *(self._by_direction(each) for each in self._shown(pairs)))
+            mask = torch.stack([each.view(-1, len(similarity)).sum(0) for each in marks])
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             with torch.no_grad():
                 at_bound = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
-            own = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
+            each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
             # Averaged over all anchors, so that switching some off does not enlarge the steps of the others.
-            loss = own.masked_fill(at_bound, 0).mean()
+            loss = each.masked_fill(at_bound, 0).mean()
         elif self._all_positives:
             # The mean of −log e^p / (e^p + N·g) over each anchor's positives, with N·g over all non-positives.
             positives = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
-            logits, positives = (self._by_anchor(each) for each in (similarity * scale, positives))
+            logits, positives = (torch.cat(self._by_direction(each)) for each in (similarity * scale, positives))
             each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
             loss = (each.sum(1) / positives.sum(1)).mean()
         bounded, left_out = (each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, removed))
         return ObjectiveTerms(loss, bounded, left_out, mask)
 
-    def _by_anchor(self, matrix: Tensor) -> Tensor:
-        """Arrange a (B, B) text × image matrix with one row per anchor, for each direction in turn."""
-        return torch.cat([matrix if way == "text" else matrix.mT for way in DIRECTIONS[self._loss.directions]])
+    def _by_direction(self, matrix: Tensor) -> list[Tensor]:
+        """Return a (B, B) text × image matrix for each direction, with one row per anchor."""
+        return [matrix if direction == "text" else matrix.mT for direction in DIRECTIONS[self._loss.directions]]
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         none = texts.new_zeros(len(texts))
         return ObjectiveTerms(self._loss(texts, images), none, none, none.new_zeros(0, len(texts)))
 
-    def _same_class(self, pairs: Pairs) -> Tensor:
+    def _same_class(self, pairs: PairIndices) -> Tensor:
         """Return (B, B) bool: image j's report contains sentence i (``same_sentence``), or i is true of j (``oracle``)."""
         data = self._data
         if self.name == "same_sentence":
             return (data.said[pairs.images] == data.text_of[pairs.sentences][:, None, None]).any(2)
-        shown, known = self._shown(pairs)
-        return shown & known
+        shown, labelled = self._shown(pairs)
+        return shown & labelled
 
-    def _shown(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    def _shown(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
         """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
         classes = self._data.class_of[pairs.sentences]
         shown = self._data.shown[pairs.images][:, classes.clamp(min=0)].T
         return shown, (classes >= 0)[:, None].expand_as(shown)
 
-    def _alike(self, pairs: Pairs) -> Tensor:
+    def _alike(self, pairs: PairIndices) -> Tensor:
         """Return the known similarity between pairs, shape (B, B)."""
         if self._by == "labels":
             positive = (self._data.labels[pairs.images] == 1).float()
             return ((positive @ positive.T) > 0).float()
         return self._text_similarity(pairs.sentences)
 
-    def _probability(self, given: float | str | None, key: str) -> Tensor | float | None:
-        """Return η for every training sentence if a name is given, else the given number."""
-        if not isinstance(given, str):
-            return given
-        known = self._source.class_probabilities
-        if given not in known:
+    def _probability(self, value: float | str | None, key: str) -> Tensor | float | None:
+        """Return η of every training sentence for the name of a class probability; return a number unchanged."""
+        if not isinstance(value, str):
+            return value
+        names = self._source.class_probabilities
+        if value not in names:
             raise UserError(
-                f"objective {self.name}: {key} is {given!r}, which source {self._source.name} does not contain; expected a "
-                f"number or a name in this source ({', '.join(known) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
+                f"objective {self.name}: {key} is {value!r}, which source {self._source.name} does not contain; expected a "
+                f"number or a name in this source ({', '.join(names) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
             )
-        return self._data.class_probability(given)
+        return self._data.class_probability(value)
 
 
-def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None:
+def _of_batch(eta: Tensor | float | None, pairs: PairIndices) -> Tensor | float | None:
     return eta[pairs.sentences] if isinstance(eta, Tensor) else eta
 
 

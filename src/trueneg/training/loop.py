@@ -15,13 +15,13 @@ from trueneg.errors import UserError
 from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
-from trueneg.runtime.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.training.schedules import learning_rate_factor
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
-class Training(ABC):
+class TrainingRun(ABC):
     """One run, trained epoch by epoch; its state can be saved between any two updates.
 
     Every draw of an epoch comes from a generator keyed by seed, purpose and epoch. All objectives of a seed therefore see the
@@ -166,29 +166,22 @@ class Training(ABC):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
-        learned = {"average": self.average, "thresholds": self.thresholds}
-        tensors = named_tensors(
-            network=self.network.state_dict(),
-            optimizer=moments_of(self.optimizer),
-            monitors=self.monitors.state_dict(),
-            **{name: module.state_dict() for name, module in learned.items() if module is not None},
-        )
+        parts = {name: module.state_dict() for name, module in self._stateful_modules().items()}
+        tensors = named_tensors(optimizer=moments_of(self.optimizer), **parts)
         values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`state` of a run created with the same arguments."""
-        names = "network", "optimizer", "monitors", "average", "thresholds"
-        network, moments, monitors, average, thresholds = by_part(tensors, *names)
-        self.network.load_state_dict(network)
-        if self.average is not None:
-            self.average.load_state_dict(average)
-        if self.thresholds is not None:
-            self.thresholds.load_state_dict(thresholds)
-        self.monitors.load_state_dict(monitors)
-        load_moments(self.optimizer, moments, values["learning_rate"])
+        for name, module in self._stateful_modules().items():
+            module.load_state_dict(part_of(tensors, name))
+        load_moments(self.optimizer, part_of(tensors, "optimizer"), values["learning_rate"])
         for name in self.STATE:
             setattr(self, name, values[name])
+
+    def _stateful_modules(self) -> dict[str, nn.Module]:
+        modules = {"network": self.network, "monitors": self.monitors, "average": self.average, "thresholds": self.thresholds}
+        return {name: module for name, module in modules.items() if module is not None}
 
     def _with_thresholds(self, objective: dict[str, Any], samples: int) -> None:
         """Turn GloFND's settings into those of guided removal, with learned thresholds as the positive similarities."""

@@ -46,7 +46,26 @@ class Agreement(NamedTuple):
         return [self.marked, self.false, self.ranked]
 
 
-def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[Tensor]) -> Agreement:
+class ObjectiveTerms(NamedTuple):
+    """Loss of a batch of pairs; for each pair, the share of its anchors at the bound and the share of its negatives removed.
+
+    Attributes:
+        loss: scalar.
+        at_bound: (B,) share of a pair's anchors (in all directions) whose estimate is at its lower bound or that are switched
+            off, so their negatives get no gradient.
+        removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left out. A negative whose weight
+            is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
+        mask: (5, B) :class:`Agreement` of the pairs' anchors with the known matches, summed over directions; (0, B) if the
+            objective marks nothing, or nothing is known.
+    """
+
+    loss: Tensor
+    at_bound: Tensor
+    removed: Tensor
+    mask: Tensor
+
+
+def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequence[Tensor]) -> Agreement:
     """Compare the negatives that a loss marks with the known false ones.
 
     Negatives are ranked by the known similarity if the estimator uses one, otherwise by the logits.
@@ -54,11 +73,11 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[
     Args:
         terms: terms of a loss that marks negatives.
         false: (A, K) bool per direction, whether a column has the anchor's class.
-        known: bool per direction, broadcastable to (A, K), whether this is known.
+        labelled: bool per direction, broadcastable to (A, K), whether this is known.
     """
     parts = []
     for number, logits in enumerate(terms.logits):
-        valid = ~logits.isneginf() & known[number]
+        valid = ~logits.isneginf() & labelled[number]
         if terms.removed and terms.removed[number].dtype == torch.bool:  # a mask, not one minus a weight
             marked = terms.removed[number]
         else:
@@ -70,8 +89,7 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[
         ranked = torch.zeros_like(area)
         first = slice(RANKED)
         area[first], ranked[first] = _areas(score[first].double(), truth[first], valid[first])
-        hits, marks, falses = (each.sum(1).double() for each in (truth & marked, marked, truth))
-        parts.append(Agreement(hits, marks, falses, area, ranked))
+        parts.append(Agreement(*(each.sum(1).double() for each in (truth & marked, marked, truth)), area, ranked))
     return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
@@ -112,7 +130,7 @@ class RunningMeans(nn.Module):
 
     def _add(self, scalars: Sequence[Tensor], members: Tensor, values: Sequence[Tensor], counted: Sequence[Tensor]) -> None:
         """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and V masks (A,) of the anchors to count."""
-        counts, sums = (torch.stack([each.double() for each in given], dim=1) for given in (counted, values))
+        counts, sums = (torch.stack([each.double() for each in columns], dim=1) for columns in (counted, values))
         # Matrix products instead of scatter-add, which has no fixed order of additions on a GPU.
         self.sums.add_(members.double() @ (sums * counts))
         self.counts.add_(members.double() @ counts)
@@ -155,8 +173,8 @@ class ViewMonitors(RunningMeans):
         positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 for the anchor's own sample
         same = (labels[:, None] == labels).repeat(2, 2)
         same_count = same.sum(1) - 2  # without both views of its own sample
-        known = (labels >= 0).repeat(2)
-        true = known & ~same
+        labelled = (labels >= 0).repeat(2)
+        true = labelled & ~same
         true_count = true.sum(1)
         same_mass = (mass * same).sum(1)
         values = [
@@ -166,10 +184,10 @@ class ViewMonitors(RunningMeans):
             (mass * true).sum(1) / true_count.clamp(min=1),
         ]
         every, rare = torch.ones_like(positive), self._rare[labels.clamp(min=0)].repeat(2)
-        members = torch.stack([known & ~rare, known & rare])
+        members = torch.stack([labelled & ~rare, labelled & rare])
         counted = [every, same_count > 0, every, true_count > 0]
         if self._marks:
-            mask = agreement(terms, [same], [known])
+            mask = agreement(terms, [same], [labelled])
             values, counted = values + mask.values(), counted + mask.weights()
         self._add([terms.loss], members, values, counted)
 
@@ -188,32 +206,20 @@ class PairMonitors(RunningMeans):
         self._groups = groups
 
     @torch.no_grad()
-    def add(
-        self,
-        loss: Tensor,
-        masked_loss: Tensor,
-        at_bound: Tensor,
-        removed: Tensor,
-        mask: Tensor,
-        positive: Tensor,
-        sentences: Tensor,
-    ) -> None:
+    def add(self, terms: ObjectiveTerms, masked_loss: Tensor, positive: Tensor, sentences: Tensor) -> None:
         """Add a step.
 
         Args:
-            loss: contrastive loss, a scalar.
+            terms: contrastive loss and the terms of the B pairs.
             masked_loss: masked-word loss, a scalar.
-            at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
-            removed: (B,) share of the negatives of a pair's anchors that the objective removes.
-            mask: (5, B) :class:`Agreement` of a pair's anchors; (0, B) if nothing is marked or known.
             positive: (B,) similarity of the pairs.
             sentences: (B,) sentence indices of the batch.
         """
-        own, every = self._groups[sentences], torch.ones_like(at_bound)
-        members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])
-        scalars = [loss.double() + masked_loss.double(), loss, masked_loss, positive.double().mean()]
-        values, counted = [at_bound, removed], [every, every]
-        if len(mask):
-            found = Agreement(*mask)
-            values, counted = values + found.values(), counted + found.weights()
+        groups, every = self._groups[sentences], torch.ones_like(terms.at_bound)
+        members = torch.stack([every.bool(), *(groups == number for number in range(len(GROUPS)))])
+        scalars = [terms.loss.double() + masked_loss.double(), terms.loss, masked_loss, positive.double().mean()]
+        values, counted = [terms.at_bound, terms.removed], [every, every]
+        if len(terms.mask):
+            mask = Agreement(*terms.mask)
+            values, counted = values + mask.values(), counted + mask.weights()
         self._add(scalars, members, values, counted)

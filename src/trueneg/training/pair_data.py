@@ -14,7 +14,7 @@ from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.training.image_loading import TrainingImages
 
 
-class Pairs(NamedTuple):
+class PairIndices(NamedTuple):
     """B pairs of an image and a sentence of its report.
 
     Attributes:
@@ -25,9 +25,9 @@ class Pairs(NamedTuple):
     images: Tensor
     sentences: Tensor
 
-    def part(self, chosen: slice) -> "Pairs":
+    def part(self, chosen: slice) -> "PairIndices":
         """Return a slice of the pairs."""
-        return Pairs(self.images[chosen], self.sentences[chosen])
+        return PairIndices(self.images[chosen], self.sentences[chosen])
 
 
 class PairData:
@@ -82,7 +82,7 @@ class PairData:
         """Return the number of pairs per epoch."""
         return len(self.images) if unit == "image" else len(self._image_counts)
 
-    def epoch(self, unit: str, generator: torch.Generator) -> Pairs:
+    def epoch(self, unit: str, generator: torch.Generator) -> PairIndices:
         """Draw one pair per image, or per study (a report with its images), in random order; returned on the CPU.
 
         Args:
@@ -96,7 +96,7 @@ class PairData:
             images, reports = order, self._report_of[order]
         else:
             images, reports = self._images_by_report[_member(self._image_counts, order, which[:, 0])], order
-        return Pairs(images, _member(self._sentence_counts, reports, which[:, 1]))
+        return PairIndices(images, _member(self._sentence_counts, reports, which[:, 1]))
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""

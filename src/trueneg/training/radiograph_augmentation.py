@@ -72,9 +72,9 @@ class RadiographAugmentation(Augmentation):
         top, left = parameters[:, :2].long().split(1, dim=1)
         rows = top + torch.arange(height, device=images.device)
         columns = left + torch.arange(width, device=images.device)
-        own = torch.arange(len(images), device=images.device)[:, None, None]
+        image = torch.arange(len(images), device=images.device)[:, None, None]
         # The result has channels-last memory layout, as the encoder expects.
-        pixels = images[own, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float() / 255
+        pixels = images[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float() / 255
         brightness, contrast = parameters[:, 2:].view(-1, 2, 1, 1).split(1, dim=1)
         pixels = (pixels * brightness).clamp_(0, 1)
         middle = mean_grey(pixels)

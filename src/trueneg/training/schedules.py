@@ -63,10 +63,10 @@ def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
     """
     directions = functional.normalize(embeddings, dim=1)
     similarities = directions @ directions.T
-    own = groups[:, None] == groups[None, :]
+    same_group = groups[:, None] == groups[None, :]
     itself = torch.eye(len(groups), dtype=torch.bool, device=groups.device)
     areas = []
-    for row, group, near in zip(similarities, own, own & ~itself, strict=True):
+    for row, group, near in zip(similarities, same_group, same_group & ~itself, strict=True):
         same, other = row[near], row[~group].sort().values
         if len(same) and len(other):
             # Each member of the group counts the others below it, and half of those tied with it.

@@ -21,7 +21,7 @@ from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
 from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_labels, rate_views, read_features
 from trueneg.training.image_loading import statistics_of
-from trueneg.training.loop import Settings, Training
+from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
@@ -29,11 +29,11 @@ FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoc
 MEASURED_IMAGES = 1000  # number of held-out images used to measure a parameter
 
 
-class SimCLR(Training):
+class SimCLR(TrainingRun):
     """Training on two views of each image."""
 
     SAMPLES, PER_PICK = "views", 2
-    STATE = (*Training.STATE, "scheduled")
+    STATE = (*TrainingRun.STATE, "scheduled")
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
     data_checksum = staticmethod(data_checksum)
 
@@ -87,10 +87,10 @@ class SimCLR(Training):
             yield order[batch], [view[batch] for view in views]
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
-        own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
-        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
+        images, drawn = self.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
+        views = self.embed(self.network, self.augmentation, images, drawn).chunk(2)
         first, second = (self.processes.whole(view) for view in views)
-        rated = self._rated(chosen, own, drawn, first, second)
+        rated = self._rated(chosen, images, drawn, first, second)
         probability = None if self.class_probability is None else self.class_probability[chosen]
         labels = self.labels[chosen]
         # Resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
@@ -101,7 +101,7 @@ class SimCLR(Training):
         return terms, labels
 
     @torch.no_grad()
-    def _rated(self, chosen: Tensor, own: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
+    def _rated(self, chosen: Tensor, images: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
         """Return the guide's similarities for the batch, or the batch's own similarities with learned thresholds."""
         if self.thresholds is not None:
             rated = rate_views(first, second, by_sample=False)
@@ -113,7 +113,7 @@ class SimCLR(Training):
         if self.guide["name"] == "features":
             return rate_features(self.features[chosen])
         if self.average is not None:
-            views = embed_views(self.average.module, self.augmentation, self.images[own], drawn).chunk(2)
+            views = embed_views(self.average.module, self.augmentation, images, drawn).chunk(2)
             first, second = (self.processes.whole(view) for view in views)
         return rate_views(first, second, self.by_sample)
 
@@ -125,25 +125,24 @@ class SimCLR(Training):
 
         The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class is unknown.
         """
-        given = objective.get("class_probability")
-        if given == "true":
-            objective["class_probability"] = None  # each batch passes its own
-            own, known = torch.zeros(len(labels)), labels >= 0
-            own[known] = torch.as_tensor(from_class_frequency(labels[known]), dtype=torch.float32)
-            return own.to(self.device)
-        if given in ("low", "high"):
-            objective["class_probability"] = subset.eta_low if given == "low" else subset.eta_high
-        return None
+        value = objective.get("class_probability")
+        if value in ("low", "high"):
+            objective["class_probability"] = subset.eta_low if value == "low" else subset.eta_high
+        if value != "true":
+            return None
+        objective["class_probability"] = None  # each batch passes its own
+        eta, labelled = torch.zeros(len(labels)), labels >= 0
+        eta[labelled] = torch.as_tensor(from_class_frequency(labels[labelled]), dtype=torch.float32)
+        return eta.to(self.device)
 
     def _follow_schedules(self) -> None:
         """Set the scheduled parameters to their values for this epoch."""
         progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
         for name, setting in self.schedules.items():
             if setting["schedule"] != "adjusted":
-                self.scheduled = self.scheduled | {name: scheduled_value(setting, progress)}
+                self.scheduled[name] = scheduled_value(setting, progress)
             elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
-                location = self.processes.same(self._measured_location(setting["by"]))
-                self.scheduled = self.scheduled | {name: location}
+                self.scheduled[name] = self.processes.same(self._measured_location(setting["by"]))
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:

@@ -11,7 +11,7 @@ from trueneg.losses.base import (
     Estimator,
     NegativeMass,
     checked_class_probability,
-    given_class_probability,
+    class_probability_of,
     log_count,
     unbounded,
 )
@@ -69,7 +69,7 @@ class Bayesian(Estimator):
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
         self._check()
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        eta = class_probability_of(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:
             eta = eta[:, None]
         log_weight = self._log_weight(negatives, eta)

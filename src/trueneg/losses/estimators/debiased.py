@@ -11,7 +11,7 @@ from trueneg.losses.base import (
     Estimator,
     NegativeMass,
     checked_class_probability,
-    given_class_probability,
+    class_probability_of,
     log_count,
     log_sum_exp,
     unbounded,
@@ -29,7 +29,7 @@ class Subtracting(Estimator):
         return log_sum_exp(negatives)
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        eta = class_probability_of(class_probability, self.class_probability, negatives)
         log_n = log_count(negatives, count)
         log_sum = self.log_sum(negatives, log_n)
         log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
@@ -44,8 +44,8 @@ class Subtracting(Estimator):
         estimate = log_sum + share.masked_fill(at_bound, 1).log()  # log 0 would give NaN gradients even where unused
         return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
-    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
+    def mean(self, positive, negatives, class_probability=None, **facts: Tensor) -> Tensor:
+        eta = class_probability_of(class_probability, self.class_probability, negatives)
         log_n = log_count(negatives, None)
         mean = (self.log_sum(negatives, log_n) - log_n).exp()
         return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)

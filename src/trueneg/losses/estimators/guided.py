@@ -54,6 +54,6 @@ class Guided(Selecting):
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if positive_similarity is None:
             raise ValueError("Guided needs positive_similarity, the guide's similarity of each anchor and its own positive.")
-        own = checked_shape("positive_similarity", positive_similarity, negatives.shape[:1]).detach().to(similarity.dtype)
-        margin = self.margin if self.strategy == "absolute" else self.margin * own.abs()
-        return similarity > (own - margin)[:, None]
+        of_positive = checked_shape("positive_similarity", positive_similarity, negatives.shape[:1]).detach().to(similarity.dtype)
+        margin = self.margin if self.strategy == "absolute" else self.margin * of_positive.abs()
+        return similarity > (of_positive - margin)[:, None]

@@ -35,8 +35,8 @@ class LearnedThresholds(nn.Module):
     def __init__(self, samples: int, share: float = 0.01, learning_rate: float = 0.05):
         super().__init__()
         if samples < 1 or not 0 <= share < 1 or not learning_rate > 0:
-            given = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
-            raise ValueError(f"{given}; expected at least 1, a number from 0 to below 1, and a positive number.")
+            values = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
+            raise ValueError(f"{values}; expected at least 1, a number from 0 to below 1, and a positive number.")
         self.share, self.learning_rate = share, learning_rate
         self.values = nn.Buffer(torch.ones(samples))
         self.first, self.second, self.updates = (nn.Buffer(torch.zeros(samples)) for _ in range(3))
@@ -55,8 +55,8 @@ class LearnedThresholds(nn.Module):
         count = len(samples)
         views, others = (size // count for size in similarity.shape)
         before = self.values[samples]
-        own = torch.eye(count, dtype=torch.bool, device=similarity.device).repeat(views, others)
-        above = ((similarity > before.repeat(views)[:, None]) & ~own).sum(1, dtype=before.dtype) / (others * (count - 1))
+        same_sample = torch.eye(count, dtype=torch.bool, device=similarity.device).repeat(views, others)
+        above = ((similarity > before.repeat(views)[:, None]) & ~same_sample).sum(1, dtype=before.dtype) / (others * (count - 1))
         gradient = self.share - above.view(views, count).mean(0)
         updates = self.updates[samples] + 1
         first = BETAS[0] * self.first[samples] + (1 - BETAS[0]) * gradient

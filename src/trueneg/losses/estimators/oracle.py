@@ -65,8 +65,8 @@ class Oracle(Selecting):
         order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
         return order > next_largest(order, marked.sum(-1))
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **known) -> NegativeMass:
-        mass = super().mass(positive, negatives, **known)
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **facts) -> NegativeMass:
+        mass = super().mass(positive, negatives, **facts)
         if not self.rescaled or mass.removed is None:
             return mass
         left = (~mass.removed & ~negatives.isneginf()).sum(-1).clamp(min=1)

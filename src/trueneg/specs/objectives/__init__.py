@@ -9,11 +9,11 @@ from typing import Annotated, Any, Union
 
 from pydantic import Discriminator
 
-from trueneg.specs.objectives.base import Directed, Objective, TwoViews, completed
+from trueneg.specs.objectives.base import Objective, PairEstimatorObjective, TwoViewObjective, completed
 
 _MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
-OF_TWO_VIEWS = tuple(completed(module.TWO_VIEWS, TwoViews) for module in _MODULES if hasattr(module, "TWO_VIEWS"))
-OF_PAIRS = tuple(completed(module.PAIRS, Directed) for module in _MODULES if hasattr(module, "PAIRS"))
+OF_TWO_VIEWS = tuple(completed(module.TWO_VIEWS, TwoViewObjective) for module in _MODULES if hasattr(module, "TWO_VIEWS"))
+OF_PAIRS = tuple(completed(module.PAIRS, PairEstimatorObjective) for module in _MODULES if hasattr(module, "PAIRS"))
 
 
 def union_of(*objectives: type[Objective]) -> Any:

@@ -22,11 +22,9 @@ from trueneg.specs.settings import (
 )
 
 # Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's own class.
-WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
+WordTrue = BeforeValidator(lambda value: "true" if value is True else value)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
-ImageProbabilities = Sweepable[ImageProbability]
-SentenceProbabilities = Sweepable[SentenceProbability]
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
 ALPHA = "α: probability that a true negative is farther away than a false one"
@@ -67,7 +65,7 @@ def _scheduled(number: Any, schedules: Any) -> Any:
     """Return the type of a sweepable number that may also be a mapping: a schedule that changes the number over the run."""
     value = Annotated[
         Annotated[number, Tag("number")] | Annotated[schedules, Discriminator("schedule"), Tag("scheduled")],
-        Discriminator(lambda given: "scheduled" if isinstance(given, (dict, Settings)) else "number"),
+        Discriminator(lambda value: "scheduled" if isinstance(value, (dict, Settings)) else "number"),
     ]
     return cast(Any, Sweepable)[value]
 
@@ -79,16 +77,18 @@ class Objective(Settings):
         IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default, the estimator's module with
             the same name as the module of these settings. Runs record their checksums, so that an edit without a higher
             VERSION is noticed.
+        NEEDS_GUIDE: whether the estimator needs a guide's similarities.
     """
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
+    NEEDS_GUIDE: ClassVar[bool] = False
 
     @classmethod
     def files(cls) -> tuple[str, ...]:
         """Return the paths in the package of the files that implement the objective, the module of these settings included."""
         name = cls.__module__.rpartition(".")[2]
-        own = (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
-        return (f"specs/objectives/{name}.py", *own)
+        implementation = (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
+        return (f"specs/objectives/{name}.py", *implementation)
 
 
 class HalfUniform(Settings):
@@ -158,43 +158,33 @@ TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax
 GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
 
 
-class Steered(Objective):
-    """Settings of every objective with an estimator: its soft targets and its denominator."""
+class EstimatorObjective(Objective):
+    """An objective with an estimator; subclasses add its soft targets and its guide."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
 
     @model_validator(mode="after")
-    def _targets_have_a_guide(self):
-        finds = self.targets is not None and not isinstance(self.targets, HalfUniform)
-        if self.name == "glofnd" and (finds or self.guide is not None):
-            found = f".targets.name is {self.targets.name}, which needs a guide" if finds else ".guide is set"
-            unused = " and ".join(key for key, is_set in {"targets": finds, "guide": self.guide is not None}.items() if is_set)
-            raise ValueError(f"{found}, but glofnd compares the networks' own similarities and takes no guide; remove {unused}")
-        if finds and self.guide is None:
-            raise ValueError(f".guide is missing; targets.name {self.targets.name} needs one")
-        own_loss = getattr(self, "switched_off_by", None) is not None or "positives" in values_of(getattr(self, "mode", None))
-        if own_loss and (self.targets is not None or self.decoupled):
+    def _guide_matches_targets_and_estimator(self):
+        rated = self.targets is not None and not isinstance(self.targets, HalfUniform)
+        if self.name == "glofnd" and (rated or self.guide is not None):
+            setting = f".targets.name is {self.targets.name}, which needs a guide" if rated else ".guide is set"
+            unused = " and ".join(key for key, is_set in {"targets": rated, "guide": self.guide is not None}.items() if is_set)
+            raise ValueError(f"{setting}, but glofnd compares the networks' own similarities and takes no guide; remove {unused}")
+        if self.guide is None and (rated or self.NEEDS_GUIDE):
+            raise ValueError(f".guide is missing; {f'targets.name {self.targets.name}' if rated else self.name} needs one")
+        switched, mode = getattr(self, "switched_off_by", None), values_of(getattr(self, "mode", None))
+        if (switched is not None or "positives" in mode) and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
-        if self.guide is not None and not (finds or isinstance(self, (Guided, KnownSimilarity))):
+        if self.guide is not None and not (rated or self.NEEDS_GUIDE or isinstance(self, SimilarityObjective)):
             raise ValueError(".guide is not used by this objective; remove it, or set targets")
-        of_views = isinstance(self, TwoViews) and isinstance(self.guide, OwnGuide | AverageGuide)
+        of_views = isinstance(self, TwoViewObjective) and isinstance(self.guide, OwnGuide | AverageGuide)
         if of_views and self.name == "remove" and isinstance(self.targets, Softmax | Components):
-            found = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
-            raise ValueError(f"{found}; use targets.name fnc, or another objective")
+            problem = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
+            raise ValueError(f"{problem}; use targets.name fnc, or another objective")
         return self
 
 
-class Guided(Objective):
-    """An objective that needs a guide."""
-
-    @model_validator(mode="after")
-    def _has_a_guide(self):
-        if getattr(self, "guide", True) is None:
-            raise ValueError(f".guide is missing; {getattr(self, 'name', '')} needs one")
-        return self
-
-
-class TwoViews(Steered):
+class TwoViewObjective(EstimatorObjective):
     """Settings shared by objectives that compare two views of an image.
 
     Attributes:
@@ -202,7 +192,7 @@ class TwoViews(Steered):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (ImageProbabilities, IMAGE_ETA),
+        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
         "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
         "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
     }
@@ -216,21 +206,21 @@ class TwoViews(Steered):
     )
 
 
-class Pairs(Objective):
+class PairObjective(Objective):
     """Settings shared by objectives of image–sentence pairs."""
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
     learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
 
 
-class Directed(Pairs, Steered):
+class PairEstimatorObjective(PairObjective, EstimatorObjective):
     """An objective on pairs with sentences or images as anchors.
 
     Attributes:
-        ALLOWED: as for :class:`TwoViews`, in an image–text study.
+        ALLOWED: as for :class:`TwoViewObjective`, in an image–text study.
     """
 
-    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (SentenceProbabilities, SENTENCE_ETA)}
+    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
@@ -241,7 +231,7 @@ class Directed(Pairs, Steered):
     )
 
 
-class KnownSimilarity(Directed):
+class SimilarityObjective(PairEstimatorObjective):
     """An objective that uses the similarity between the texts or labels of samples."""
 
     by: Sweepable[Literal["text", "labels", "guide"]] = Field(
@@ -257,9 +247,9 @@ class KnownSimilarity(Directed):
         return self
 
 
-def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed]) -> type[Objective]:
+def completed(objective: type[Objective], kind: type[TwoViewObjective] | type[PairEstimatorObjective]) -> type[Objective]:
     """Add the shared settings of a kind of study to an objective, unless the objective already inherits them."""
-    if issubclass(objective, (TwoViews, Pairs)):
+    if issubclass(objective, (TwoViewObjective, PairObjective)):
         return objective
     replaced: dict[str, Any] = {
         key: (kind.ALLOWED[key][0], Field(field.get_default(), description=kind.ALLOWED[key][1]))
@@ -267,4 +257,5 @@ def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed])
         if key in kind.ALLOWED
     }
     options: dict[str, Any] = {"__doc__": objective.__doc__, "__module__": objective.__module__}
-    return create_model(f"{kind.__name__}{objective.__name__}", __base__=(objective, kind), **options, **replaced)
+    name = f"{kind.__name__.removesuffix('Objective')}{objective.__name__}"
+    return create_model(name, __base__=(objective, kind), **options, **replaced)

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from trueneg.specs.objectives.base import Pairs
+from trueneg.specs.objectives.base import PairObjective
 
 
-class Clip(Pairs):
+class Clip(PairObjective):
     """InfoNCE in both directions (CLIP)."""
 
     IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Pairs
+from trueneg.specs.objectives.base import PairObjective
 from trueneg.specs.settings import NonNegative, Sweepable
 
 
-class Relaxed(Pairs):
+class Relaxed(PairObjective):
     """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
 
     IMPLEMENTED_IN = ("losses/relaxed.py",)

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Guided, KnownSimilarity
+from trueneg.specs.objectives.base import Objective, SimilarityObjective
 from trueneg.specs.settings import Count, Real, Sweepable
 
 TopK = Annotated[Count | None, Field(description="remove at most the k most similar samples of an anchor; null: no limit")]
 
 
-class Removed(KnownSimilarity):
+class Removed(SimilarityObjective):
     """Removes negatives that are too similar; with top_k and a guide, False Negative Cancellation by elimination."""
 
     name: Literal["remove"]
@@ -22,8 +22,10 @@ class Removed(KnownSimilarity):
     top_k: TopK = None
 
 
-class RemovedViews(Guided):
+class RemovedViews(Objective):
     """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by elimination."""
+
+    NEEDS_GUIDE = True
 
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import KnownSimilarity
+from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import Count, Sweepable
 
 
-class Resampled(KnownSimilarity):
+class Resampled(SimilarityObjective):
     """Resamples negatives, favouring less similar ones."""
 
     name: Literal["resample"]

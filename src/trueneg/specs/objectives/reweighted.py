@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import KnownSimilarity
+from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import NonNegative, Sweepable
 
 
-class Reweighted(KnownSimilarity):
+class Reweighted(SimilarityObjective):
     """Reweights negatives: the more similar, the lower the weight."""
 
     name: Literal["reweight"]

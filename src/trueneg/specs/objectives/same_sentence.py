@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Directed
+from trueneg.specs.objectives.base import PairEstimatorObjective
 from trueneg.specs.settings import Sweepable
 
 
-class SameSentence(Directed):
+class SameSentence(PairEstimatorObjective):
     """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
 
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
