@@ -1,7 +1,6 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,9 +64,20 @@ class ContrastiveLoss(nn.Module):
         self.gather_distributed = gather_distributed
         self.target_rule = target_rule
 
-    def forward(self, *arguments: Any, **options: Any) -> Tensor:
+    def forward(
+        self,
+        z1,
+        z2,
+        class_probability=None,
+        extra_positives=None,
+        labels=None,
+        negative_similarity=None,
+        positive_similarity=None,
+        targets=None,
+    ) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        return self.terms(*arguments, **options).loss
+        similarities = negative_similarity, positive_similarity
+        return self.terms(z1, z2, class_probability, extra_positives, labels, *similarities, targets).loss
 
     def terms(
         self,

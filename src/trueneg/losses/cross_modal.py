@@ -71,9 +71,23 @@ class CrossModalLoss(nn.Module):
         self.gather_distributed = gather_distributed
         self.target_rule = target_rule
 
-    def forward(self, *arguments: Any, **options: Any) -> Tensor:
+    def forward(
+        self,
+        similarity,
+        logit_scale,
+        class_probability=None,
+        *,
+        negative_similarity=None,
+        labels=None,
+        same_class=None,
+        positive_similarity=None,
+        exclude=None,
+        targets=None,
+    ) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        return self.terms(*arguments, **options).loss
+        similarities = {"negative_similarity": negative_similarity, "positive_similarity": positive_similarity}
+        facts = {"labels": labels, "same_class": same_class, "exclude": exclude, "targets": targets}
+        return self.terms(similarity, logit_scale, class_probability, **similarities, **facts).loss
 
     def terms(
         self,
