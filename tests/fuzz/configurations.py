@@ -18,7 +18,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, source_key
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
-from trueneg.planning.trainings import Trainings
+from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import catalogue
 from trueneg.store.identity import run_id
 
@@ -190,7 +190,7 @@ def checked(configuration: Mapping[str, Any], folder: Path) -> int:
 
 def _planned(configuration: Configuration) -> None:
     configuration.resolved()
-    Trainings(configuration).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
+    TrainingJobs(configuration).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in configuration.studies.values():
         catalogue.figures_by_name(study)
         catalogue.tables_by_name(study)

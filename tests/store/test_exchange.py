@@ -22,7 +22,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
-from trueneg.store import user_files
+from trueneg.store.data_input import of_images
 from trueneg.store.evidence import EPOCHS, STUDY, SUMS, table_of
 from trueneg.store.exchange import export_study, import_study, imported_rows
 from trueneg.store.run_store import RunStore
@@ -213,7 +213,7 @@ def elsewhere(project):
     content["files"] = {"images/train.parquet": {"size": 1, "modified": 1, "checksum": "0"}}
     moved = all_runs("tiny", studies["tiny"])[0].settings["dataset"] | {"path": "images"}
     read.unlink()
-    record = user_files.of_images(moved).record(results)
+    record = of_images(moved).record(results)
     record.write_text(json.dumps(content))
     return results, studies, record
 
@@ -228,7 +228,7 @@ def test_an_export_names_the_data_as_its_configuration_does_and_not_where_a_mach
     assert record["settings"]["path"] == "data/own"
     assert record["settings"].keys() == {"source", "path", "resolution", "download"}
     assert list(record["files"]) == ["data/own/train.parquet"]
-    assert place == user_files.of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).place
+    assert place == of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).place
     import_study(tmp_path / "tiny", tmp_path / "results")  # checksums and ids agree
 
 

@@ -12,7 +12,8 @@ from trueneg.cli import check, verify, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
-from trueneg.store import exchange, history
+from trueneg.report.run_table import run_table
+from trueneg.store import exchange
 from trueneg.store.evidence import exported_studies
 
 
@@ -90,7 +91,7 @@ def _check(given: argparse.Namespace) -> bool:
 
 
 def _runs(given: argparse.Namespace) -> None:
-    table = history.run_table(given.results, given.study)
+    table = run_table(given.results, given.study)
     if given.sort is not None:
         if given.sort not in table.columns:
             raise UserError(f"--sort is {given.sort!r}; expected one of the columns: {', '.join(table.columns)}.")

@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from trueneg.config.configuration import KINDS
+from trueneg.data.user_files import DataChanges
 from trueneg.errors import UserError
 from trueneg.io import seals
 from trueneg.report import catalogue
@@ -21,7 +22,6 @@ from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore, fault_of_listed
-from trueneg.store.user_files import DataChanges
 
 PICTURES = {"embedding", "similarities", "overlays"}  # artefacts that show only the first seed of an objective
 LISTED_RUNS = 12  # further runs are only counted
@@ -85,10 +85,10 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             study = _valid(settings)
             missing = blocks.without_rows(top, study, results) if study is not None else []
             found["stale"] += [f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"] if missing else []
-            found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
+            found["comparison"] = records.read_json(folder / "comparison.json", records.ComparisonRecord)
             changes = _raised("comparison", found["comparison"])
             found["stale"] += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
-            runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)
+            runs = _chosen(records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line)
             found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
     for run in runs:
         objective = run["settings"]["objective"]

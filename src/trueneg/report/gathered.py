@@ -59,7 +59,7 @@ class Gathered:
     @functools.cached_property
     def comparison(self) -> Mapping[str, Any]:
         """The headroom of each data set, the primary contrast and the selection."""
-        return records.read_json(self.folder / "comparison.json", records.Comparison)
+        return records.read_json(self.folder / "comparison.json", records.ComparisonRecord)
 
     @functools.cached_property
     def variants(self) -> pd.DataFrame:

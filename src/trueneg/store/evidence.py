@@ -194,7 +194,7 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     manifests, records = {}, {}
     for place in places:
         manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest, remedy)
-        runs = read_json(folder / BLOCK[-1].format(place), [EvaluatedRun], remedy)
+        runs = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun], remedy)
         with reading(folder / BLOCK[-1].format(place), EXPORT, remedy):
             records[place] = [converted(record) for record in runs]
     tables = {file: _read_table(folder / file, remedy) for file in files}
@@ -327,7 +327,7 @@ def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[
             records.setdefault(place, []).append(json.loads(row["record"]))
     for place, manifest in manifests.items():
         require_valid(manifest, Manifest, path, AGAIN)
-        require_valid(records[place], [EvaluatedRun], path, AGAIN)
+        require_valid(records[place], list[EvaluatedRun], path, AGAIN)
         with reading(path, EXPORT, AGAIN):
             records[place] = [converted(record) for record in records[place]]
     return manifests, records

@@ -28,8 +28,8 @@ from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
-from trueneg.store import user_files
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
+from trueneg.store.data_input import PLACES, DataInput, moved, of_images, of_joined_reports, of_pairs, placed
 from trueneg.store.evidence import (
     AGAIN,
     EPOCHS,
@@ -91,7 +91,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     evidence.missing = {place: reason for place, reason in missing.items() if reason}
     for recorded, reading in _readings(name, studies, [record for block in blocks for record in block.records]):
         path = recorded.record(results)
-        record = user_files.moved(read_json(path, UserFilesRecord), reading.settings) if path.is_file() else None
+        record = moved(read_json(path, UserFilesRecord), reading.settings) if path.is_file() else None
         if record is not None:
             evidence.user_files.setdefault(reading.place, record)
     for records in evidence.records.values():
@@ -244,7 +244,7 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
 
 def _readings(
     name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[user_files.Reading, user_files.Reading]]:
+) -> Iterator[tuple[DataInput, DataInput]]:
     """Yield the inputs of a study that trains, as they may have been recorded and as the configuration names them.
 
     Args:
@@ -253,10 +253,10 @@ def _readings(
         records: records of its runs; they name the data by the paths at the time.
     """
     study = studies[name]
-    kinds = [user_files.of_images]
+    kinds = [of_images]
     if isinstance(study, ImageTextStudy):
-        kinds = [functools.partial(kind, studies=studies) for kind in (user_files.of_pairs, user_files.of_joined_reports)]
-    found = [{key: record["settings"]["dataset"].get(key) for key in user_files.PLACES} for record in records]
+        kinds = [functools.partial(kind, studies=studies) for kind in (of_pairs, of_joined_reports)]
+    found = [{key: record["settings"]["dataset"].get(key) for key in PLACES} for record in records]
     paths = {json.dumps(one): one for one in found}.values()
     runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
@@ -267,7 +267,7 @@ def _readings(
 def _place_data(records: Iterable[dict[str, Any]], dataset: Mapping[str, Any]) -> None:
     """Write the data into the records of runs as the configuration names them."""
     for record in records:
-        record["settings"] = record["settings"] | {"dataset": user_files.placed(record["settings"]["dataset"], dataset)}
+        record["settings"] = record["settings"] | {"dataset": placed(record["settings"]["dataset"], dataset)}
 
 
 def _refuse_foreign(block: Block, evidence: Evidence, folder: Path) -> None:

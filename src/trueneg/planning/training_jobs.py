@@ -11,7 +11,7 @@ from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
-from trueneg.store import user_files, versions
+from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
@@ -20,7 +20,7 @@ from trueneg.store.winners import WINNERS, selecting
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
-class Trainings:
+class TrainingJobs:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
     The list of all jobs is built once, because the rules look up every job in it.
@@ -165,7 +165,7 @@ class Trainings:
         lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
         if lists is None:
             return []
-        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
+        return f"results/{data_input.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
         """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
