@@ -34,11 +34,11 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
     store, data, rows = RunStore(results / "runs"), DataChanges(results), []
     metrics, stale_rows = _evaluated(results, [name for name in compared if measured and name in (studies or compared)])
-    known = _studies_of_runs(results)
+    users = _studies_of_runs(results)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) in RunStore.TRAINED:
             record = store.record(folder.name, records.RunRecord)
-            names = sorted(known.get(folder.name, {record["study"]}))
+            names = sorted(users.get(folder.name, {record["study"]}))
             if studies and not {*names} & {*studies}:
                 continue
             code = "stale rows" if folder.name in stale_rows else "finished"
@@ -56,11 +56,11 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
 
 def _studies_of_runs(results: Path) -> dict[str, set[str]]:
     """Return the studies that use each run, by its id; a run's record names only the study that trained it."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    studies: defaultdict[str, set[str]] = defaultdict(set)
     for path in results.glob("*/manifests/*/*/*.json"):
         for run in records.read_json(path, records.Manifest)["runs"]:
-            found[run["id"]].add(path.relative_to(results).parts[0])
-    return found
+            studies[run["id"]].add(path.relative_to(results).parts[0])
+    return studies
 
 
 def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
