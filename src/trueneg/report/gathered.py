@@ -46,7 +46,7 @@ class Gathered:
         self.folder = Path(folder)
         path = self.folder / "study.yaml"
         self.settings = records.read_settings(path)
-        self.study = records.read_study(path, KINDS[self.settings.get("kind", "images")])
+        self.study = records.require_valid(self.settings, KINDS[self.settings.get("kind", "images")], path)
 
     def read(self, *files: str) -> pd.DataFrame:
         """Read one or more parquet artefacts and concatenate their rows."""

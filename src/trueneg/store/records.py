@@ -5,7 +5,7 @@ import json
 import reprlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import pandas as pd
 import yaml
@@ -13,9 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.specs.settings import Study
-
-SomeStudy = TypeVar("SomeStudy", bound=Study)
 
 AGAIN = "Delete it so that Snakemake recreates it."
 ABSENT: Any = None  # default of an optional key; null is not allowed as its value
@@ -364,14 +361,14 @@ def _read(path: str | Path, parse: Callable[[str], Any], model: Any, remedy: str
     return content
 
 
-def require_valid(content: Any, model: Any, path: str | Path, remedy: str) -> None:
-    """Compare content of a file with a model; the arguments are those of :func:`read_json`.
+def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAIN) -> Any:
+    """Return content of a file as an instance of a model; the arguments are those of :func:`read_json`.
 
     Raises:
         UserError: if the content does not match the model.
     """
     try:
-        _adapter(model).validate_python(content)
+        return _adapter(model).validate_python(content)
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
         place = ".".join(map(str, mistake["loc"])) or "the content"
@@ -381,19 +378,6 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str) -> No
 
 
 _adapter = functools.cache(TypeAdapter)
-
-
-def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
-    """Read the resolved settings of a study from its ``study.yaml``.
-
-    Raises:
-        UserError: if the file is missing, damaged, or does not match the model.
-    """
-    try:
-        return model.model_validate(read_settings(path))
-    except ValidationError as error:
-        problem = " ".join(str(error).split())[:200]
-        raise UserError(f"{path}: does not match the current settings of a study ({problem}). {AGAIN}") from error
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
