@@ -40,8 +40,8 @@ try:
     configuration = load_configuration(config, files)
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     readings = DataInputs(trainings, corpora, file_parameter)
-    for data in readings.pairs():
-        check_own_table(data)
+    for data_input in readings.pairs():
+        check_own_table(data_input)
     for study in trainings.studies.values():
         published_numbers(
             study, PUBLISHED
