@@ -89,7 +89,9 @@ def earlier_form(results: Path, folder: Path) -> Path:
         if table_of(place) or place.startswith(("manifests/", "artefacts/runs/")):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(study / place, folder / place)
-    shutil.copytree(results / "sources", folder / "user_files/sources", ignore=shutil.ignore_patterns("*.npz"))
+    (record,) = results.glob("sources/*.files.json")
+    (folder / "user_files/sources").mkdir(parents=True)
+    shutil.copyfile(record, folder / "user_files/sources" / record.name)
     (folder / SUMS).touch()
     sign(folder)
     return folder
