@@ -9,11 +9,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from trueneg.data.user_files import check_own_table, file_parameter
 from trueneg.planning.corpora import Corpora
+from trueneg.planning.data_inputs import DataInputs
 from trueneg.planning.folder_lock import describe_lock, record_owner
+from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
-from trueneg.planning.readings import Readings
-from trueneg.planning.trainings import Trainings
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
@@ -37,8 +38,10 @@ if not workflow.overwrite_configfiles:
 try:
     files = ", ".join(map(str, workflow.configfiles))
     configuration = load_configuration(config, files)
-    trainings, corpora = Trainings(configuration), Corpora(configuration)
-    readings = Readings(trainings, corpora)
+    trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
+    readings = DataInputs(trainings, corpora, file_parameter)
+    for data_input in readings.pairs():
+        check_own_table(data_input)
     for study in trainings.studies.values():
         published_numbers(
             study, PUBLISHED

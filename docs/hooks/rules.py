@@ -8,8 +8,8 @@ from typing import NamedTuple
 HEADER = """# Rules
 
 Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
-`rules/common.smk`; `trainings`, `corpora` and `readings` are [Trainings](library/compute/trainings.md),
-[Corpora](library/compute/corpora.md) and [Readings](library/compute/readings.md). The wildcards that file names are made of are
+`rules/common.smk`; `trainings`, `corpora` and `readings` are [TrainingJobs](library/planning/training_jobs.md),
+[Corpora](library/planning/corpora.md) and [DataInputs](library/planning/data_inputs.md). The wildcards in file names are
 `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds). A job's log and resource use are named after its rule and its
 wildcards, such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
 """

@@ -1,4 +1,4 @@
-"""The command ``trueneg``: a sentence and exit code 1 for every mistake, plain facts otherwise."""
+"""The command ``trueneg``: exit code 1 and complete sentences for user errors, otherwise facts on standard output."""
 
 import copy
 import json
@@ -21,8 +21,8 @@ from trueneg.cli.main import main
 from trueneg.cli.why import as_text
 
 
-def own_images(path):
-    """A study on own images in parquet: four classes, 8 × 8 pixels."""
+def parquet_study(path):
+    """A study of the user's images in parquet files: four classes, 8 × 8 pixels."""
     dataset = {"source": "parquet", "path": str(path), "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2, "test": 0.25}
     training = {"epochs": 1, "batch_size": 16, "device": "cpu"}
     return tiny_study(dataset=dataset, training=training, augmentation={"name": "none"})
@@ -30,21 +30,21 @@ def own_images(path):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """A folder with 80 own images."""
+    """A folder with a parquet file of 80 images."""
     folder = tmp_path_factory.mktemp("images")
     write_parquet(folder / "train.parquet", pngs(random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist())
     return folder
 
 
 def check(folder, study, capsys):
-    """Exit code and messages of ``trueneg check``."""
+    """Run ``trueneg check``; return the exit code and the output."""
     path = folder / "study.yaml"
     path.write_text(yaml.safe_dump({"tiny": study} if "tiny" not in study else study))
     code = main(["check", str(path), "--results", str(folder / "results")])
     return code, capsys.readouterr()
 
 
-def assert_told(code, captured):
+def assert_user_error(code, captured):
     assert code == 1
     assert captured.out == ""
     lines = captured.err.strip().splitlines()
@@ -58,37 +58,37 @@ SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scope
 
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
 @settings(max_examples=60, **SHARED)
-def test_every_wrong_value_is_told(tmp_path, capsys, data, path):
-    assert_told(*check(tmp_path, copy.deepcopy(changed(path, data.draw(REFUSED[path]))), capsys))
+def test_invalid_values_are_reported(tmp_path, capsys, data, path):
+    assert_user_error(*check(tmp_path, copy.deepcopy(changed(path, data.draw(REFUSED[path]))), capsys))
 
 
 @given(names=st.lists(st.sampled_from(["nowhere", "..", "results", "study.yaml", ""]), min_size=1, max_size=3))
 @settings(max_examples=20, **SHARED)
-def test_every_path_without_images_is_told(tmp_path, capsys, names):
+def test_paths_without_images_are_reported(tmp_path, capsys, names):
     folder = tmp_path / "empty"
     folder.mkdir(exist_ok=True)
     for source in ("parquet", "cifar10", "stl10"):
-        study = own_images(os.path.join(folder, *names))
+        study = parquet_study(os.path.join(folder, *names))
         study["dataset"] |= {"source": source, "test": None}
         code, captured = check(tmp_path, study, capsys)
         if source == "parquet" or Path(study["dataset"]["path"]).exists():
-            assert_told(code, captured)
+            assert_user_error(code, captured)
         else:  # published images, which could be downloaded
             assert f"MISSING {Path(study['dataset']['path'])}" in captured.out
 
 
 @given(share=st.floats(0, 0.999))
 @settings(max_examples=30, **SHARED)
-def test_every_truncated_file_is_told(tmp_path, capsys, images, share):
+def test_truncated_files_are_reported(tmp_path, capsys, images, share):
     content = (images / "train.parquet").read_bytes()
     folder = tmp_path / "truncated"
     folder.mkdir(exist_ok=True)
     (folder / "train.parquet").write_bytes(content[: int(share * len(content))])
-    assert_told(*check(tmp_path, own_images(folder), capsys))
+    assert_user_error(*check(tmp_path, parquet_study(folder), capsys))
 
 
 def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
-    code, captured = check(tmp_path, own_images(images), capsys)
+    code, captured = check(tmp_path, parquet_study(images), capsys)
     assert code == 0
     # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare classes' 24.
     assert "training 36 of 48 images" in captured.out
@@ -102,21 +102,21 @@ def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(finished_pr
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump({"tiny": tiny_study(seeds=3)}))
     assert main(["check", str(path), "--results", str(finished_project.path / "results")]) == 0
-    said = capsys.readouterr().out
-    assert "2 of 3 runs finished" in said
-    (cost,) = (line for line in said.splitlines() if "3 runs to train" in line)
+    output = capsys.readouterr().out
+    assert "2 of 3 runs finished" in output
+    (cost,) = (line for line in output.splitlines() if "3 runs to train" in line)
     assert "finished runs" in cost
 
 
-def test_a_batch_that_does_not_fit_is_told_before_training(tmp_path, capsys, images):
-    study = own_images(images)
+def test_a_batch_larger_than_the_subset_is_reported_before_training(tmp_path, capsys, images):
+    study = parquet_study(images)
     study["training"]["batch_size"] = 64
     code, captured = check(tmp_path, study, capsys)
-    assert_told(code, captured)
+    assert_user_error(code, captured)
     assert "batch_size is 64, but the subset of seed 0 contains 36 images" in captured.err
 
 
-def test_runs_and_why_have_words_for_nothing(tmp_path, capsys):
+def test_runs_and_why_report_missing_runs_files_and_columns(tmp_path, capsys):
     assert main(["runs", "--results", str(tmp_path)]) == 0
     assert "There are no runs" in capsys.readouterr().out
     assert main(["why", "nothing", "--results", str(tmp_path)]) == 1
@@ -125,7 +125,7 @@ def test_runs_and_why_have_words_for_nothing(tmp_path, capsys):
     assert "expected one of the columns" in capsys.readouterr().err
 
 
-def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
+def test_runs_lists_the_runs_of_studies_with_their_metrics(finished_project, capsys):
     results = finished_project.path / "results"
     assert main(["runs", "--results", str(results), "--json", "-"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -140,7 +140,7 @@ def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
 
 
 def why(project, result):
-    """What made a result, as plain values and as text; asked of the project's own copy of the package."""
+    """Return the provenance of a result as values and as text, from the project's copy of the package."""
     command = [sys.executable, "-m", "trueneg", "why", str(result), "--json", "-"]
     environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
     done = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True)
@@ -148,7 +148,7 @@ def why(project, result):
     return origin, as_text(origin)
 
 
-def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
+def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
     results = finished_project.path / "results"
     origin, text = why(finished_project, results / "tiny/rows/digits/CL/seed0-1.parquet")
     assert {run["objective"] for run in origin["runs"]} == {"CL"}
@@ -157,15 +157,8 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     assert "training.learning_rate" not in origin["differing"]
     assert origin["stale"] == []
     run = origin["runs"][0]
-    for told in (
-        run["id"],
-        "version 1",
-        run["data"],
-        run["machine"]["host"],
-        "training.batch_size: 64",
-        "0.0 GPU seconds",
-    ):
-        assert told in text
+    for fact in (run["id"], "version 1", run["data"], run["machine"]["host"], "training.batch_size: 64", "0.0 GPU seconds"):
+        assert fact in text
     assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
     assert run["evaluated"]["code"]["versions"]["task/images/knn"] == 1
     assert run["gpu_seconds"] == 0
@@ -176,11 +169,11 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     table = results / "tiny/tables/accuracy.csv"
     line = next(number for number, row in enumerate(table.read_text().splitlines(), 1) if ",DCL-true," in row)
     origin, _ = why(finished_project, f"{table}:{line}")
-    # The line holds a difference, too.
+    # The line also shows the difference from CL.
     expected = {(objective, seed) for objective in ("CL", "DCL-true") for seed in (0, 1)}
     assert {(run["objective"], run["seed"]) for run in origin["runs"]} == expected
     origin, text = why(finished_project, run["id"])
-    assert [one["id"] for one in origin["runs"]] == [run["id"]]
+    assert [record["id"] for record in origin["runs"]] == [run["id"]]
     assert origin["differing"]["training.epochs"] == 1
     alone = table.with_name("alone.md")
     alone.touch()
@@ -195,7 +188,7 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     assert "there is no such line; expected 2 to" in capsys.readouterr().err
 
 
-def test_why_flags_what_does_not_hold_any_more(project):
+def test_why_reports_what_is_out_of_date(project):
     results = project.path / "results"
     figure = results / "tiny/figures/training_loss.png"
     rows = results / "tiny/artefacts/rows.parquet"

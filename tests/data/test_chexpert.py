@@ -12,7 +12,7 @@ from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.chexpert_8x200 import missing_files, prepare_chexpert_8x200, read_benchmark, read_lists
 from trueneg.errors import UserError
-from trueneg.store.user_files import of_benchmark
+from trueneg.store.data_input import of_benchmark
 
 LISTS = chexpert_8x200()
 

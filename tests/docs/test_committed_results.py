@@ -71,8 +71,8 @@ def test_the_evidence_is_small():
 def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
     evidence = read_evidence(path.parent)
     assert len(evidence.blocks(path.parent)) > 2 or evidence.artefacts
-    assert evidence.missing == {}
-    if (protocol := evidence.protocol) is not None:
+    assert evidence.description.missing == {}
+    if (protocol := evidence.description.protocol) is not None:
         assert file_checksum(ROOT / protocol.file) == protocol.checksum
         assert protocol.commit
         assert protocol.date
@@ -80,7 +80,7 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
 
 def test_the_committed_winners_are_those_of_the_evidence():
     winners = json.loads((ROOT / "docs/results/tuned_baseline_winners.json").read_text())
-    assert read_evidence(ROOT / "evidence/tuned_baseline_small").tuning == Decision.of(winners)
+    assert read_evidence(ROOT / "evidence/tuned_baseline_small").description.tuning == Decision.of(winners)
 
 
 @pytest.mark.parametrize("name", NAMES)

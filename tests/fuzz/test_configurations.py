@@ -10,7 +10,7 @@ from tests.fuzz.changes import changed, drawn_kinds, leaves
 from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration, read_configuration
-from trueneg.planning.trainings import Trainings
+from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import catalogue
 
 FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
@@ -23,7 +23,7 @@ def planned(configuration):
     """Load a configuration, and do with it what Snakemake does before the first job."""
     whole = load_configuration(yaml.safe_load(yaml.dump(configuration, Dumper=yaml.CSafeDumper)), "study.yaml")
     whole.resolved()
-    Trainings(whole).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
+    TrainingJobs(whole).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in whole.studies.values():
         catalogue.figures_by_name(study)
         catalogue.tables_by_name(study)

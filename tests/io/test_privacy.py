@@ -41,7 +41,12 @@ def write_reports(folder):
     (patient / "s59999999.txt").write_text(f" INDICATION: {SECRET}")
 
 
-def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
+def score(folder, models):
+    files = {"cache": folder / "scored", "likelihoods": folder / "l.parquet"}
+    score_sentences(folder / "s.parquet", models=models, settings=corpus.SCORING, **files)
+
+
+def test_no_step_from_reports_to_class_probabilities_reveals_text(tmp_path, caplog, open_umask):
     source, out = tmp_path / "source", tmp_path / "results"
     write_reports(source)
     assert os.umask(0o022) == 0o022
@@ -51,13 +56,7 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
         split_reports(out / "reports.parquet", sentences=out / "s.parquet", unique=out / "u.parquet", cache=out / "split")
         settings = corpus.MODEL | {"epochs": 1, "checkpoint_minutes": 0.0}
         train_language_models(out / "s.parquet", settings=settings, seed=0, store=out / "store", manifest=out / "m.json")
-        score_sentences(
-            out / "s.parquet",
-            models=out / "m.json",
-            settings=corpus.SCORING,
-            cache=out / "scored",
-            likelihoods=out / "l.parquet",
-        )
+        score(out, out / "m.json")
         eta = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False}
         write_class_probabilities(out / "l.parquet", settings=eta, seed=0, eta=out / "eta.parquet")
         table, _ = privacy.read_table(out / "s.parquet")
@@ -65,21 +64,13 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
         privacy.write_table(assigned, out / "a.parquet", restricted=True)
         classes = pd.DataFrame({"class": [0, 1, 2], "probability": [0.5, 0.3, 0.2], "kind": "positive"})
         privacy.write_table(classes, out / "c.parquet", restricted=False)
+        files = {"assigned": out / "a.parquet", "classes": out / "c.parquet", "likelihoods": {"masked LM": out / "l.parquet"}}
         tables = {name: out / f"{name}.parquet" for name in ("points", "summary", "calibration")}
-        check_assumption(
-            out / "s.parquet",
-            assigned=out / "a.parquet",
-            classes=out / "c.parquet",
-            likelihoods={"masked LM": out / "l.parquet"},
-            corpus="hand-written",
-            folds=2,
-            seed=0,
-            tables=tables,
-        )
-    said = printed.getvalue() + caplog.text
-    assert "40 used, 1 empty, 1 unreadable" in said
-    assert SECRET.lower() not in said.lower()
-    assert "5999999" not in said  # the number of a report
+        check_assumption(out / "s.parquet", **files, corpus="hand-written", folds=2, seed=0, tables=tables)
+    output = printed.getvalue() + caplog.text
+    assert "40 used, 1 empty, 1 unreadable" in output
+    assert SECRET.lower() not in output.lower()
+    assert "5999999" not in output  # the number of a report
     public = {out / "c.parquet", out / "m.json"}  # class names and checksums, no text
     made = [path for path in out.rglob("*") if path.is_file() and path not in public]
     assert len(made) > 15
@@ -91,19 +82,13 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
         assert SECRET.lower() not in content
 
 
-def test_errors_give_the_row_but_not_the_text(tmp_path):
+def test_errors_name_the_row_without_its_text(tmp_path):
     frame = pd.DataFrame({"report": ["a"], "patient": ["a"], "index": [0], "sentence": [f"{SECRET} [MASK]."], "marked": [False]})
     corpus.write_sentences(tmp_path)
     manifest = corpus.train(tmp_path, epochs=1)
     privacy.write_table(frame, tmp_path / "s.parquet", restricted=True)
     with pytest.raises(ValueError, match="row 0") as caught:
-        score_sentences(
-            tmp_path / "s.parquet",
-            models=manifest,
-            settings=corpus.SCORING,
-            cache=tmp_path / "scored",
-            likelihoods=tmp_path / "l.parquet",
-        )
+        score(tmp_path, manifest)
     assert SECRET not in str(caught.value)
 
 
@@ -111,14 +96,11 @@ def test_tables_record_whether_they_are_restricted(tmp_path):
     frame = pd.DataFrame({"report": ["a"]})
     for restricted in (True, False):
         privacy.write_table(frame, tmp_path / "t.parquet", restricted)
-        found, flag = privacy.read_table(tmp_path / "t.parquet")
+        table, flag = privacy.read_table(tmp_path / "t.parquet")
         assert flag is restricted
-        pd.testing.assert_frame_equal(found, frame)
+        pd.testing.assert_frame_equal(table, frame)
     frame.to_parquet(tmp_path / "other.parquet")
-    with pytest.raises(UserError, match=r"other\.parquet .*restricted"):
-        privacy.read_table(tmp_path / "other.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match=r"broken\.parquet: .*a complete parquet file"):
-        privacy.read_table(tmp_path / "broken.parquet")
-    with pytest.raises(UserError, match=r"none\.parquet: does not exist.*Run the step"):
-        privacy.read_table(tmp_path / "none.parquet")
+    for name, fact in (("other", "restricted"), ("broken", "a complete parquet file"), ("none", "does not exist.*Run the step")):
+        with pytest.raises(UserError, match=rf"{name}\.parquet.*{fact}"):
+            privacy.read_table(tmp_path / f"{name}.parquet")

@@ -1,4 +1,4 @@
-"""What TRUENEG_CACHE names is used by every results folder, holds nothing restricted, and is refused where it cannot be used."""
+"""The folder in TRUENEG_CACHE is shared by all results folders and contains no restricted data; invalid folders are refused."""
 
 import logging
 
@@ -26,13 +26,13 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_without_the_variable_results_keep_to_themselves(data):
+def test_without_the_variable_each_results_folder_has_its_own_cache(data):
     prepare(data)
     assert any((data / "split").iterdir())
-    assert cache_folder("own", "images", restricted=False).name == "own"
+    assert cache_folder("local", "images", restricted=False).name == "local"
 
 
-def test_images_and_sentences_of_one_results_folder_are_those_of_the_next(data, shared, caplog):
+def test_images_and_sentences_are_reused_by_another_results_folder(data, shared, caplog):
     prepare(data)
     made, first = contents(shared), read_pairs(data / "pairs.npz")
     assert {path.parts[0] for path in made} == {"images", "sentences"}
@@ -46,7 +46,7 @@ def test_images_and_sentences_of_one_results_folder_are_those_of_the_next(data, 
     np.testing.assert_array_equal(read_pairs(data / "pairs.npz").images, first.images)
 
 
-def test_images_of_other_sizes_lie_beside_each_other(data, shared, caplog):
+def test_images_of_several_sizes_are_cached(data, shared, caplog):
     prepare(data)
     prepare(data, resolution=8)
     with caplog.at_level(logging.INFO, "trueneg"):
@@ -54,13 +54,13 @@ def test_images_of_other_sizes_lie_beside_each_other(data, shared, caplog):
     assert "3 images of 16 × 16 pixels, 3 of them from the cache" in caplog.text
 
 
-def test_restricted_data_never_go_there(data, shared):
+def test_restricted_data_are_not_shared(data, shared):
     prepare(data, restricted=True)
     assert not shared.exists()
     assert any((data / "split").iterdir())
 
 
-def test_a_sentence_is_scored_for_all(tmp_path, shared, monkeypatch):
+def test_scores_are_reused_by_another_results_folder(tmp_path, shared, monkeypatch):
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         corpus.write_sentences(tmp_path / name, reports=20)
@@ -74,10 +74,10 @@ def test_a_sentence_is_scored_for_all(tmp_path, shared, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["relative/path", "{}/file", "{}/file/below", "/proc/nowhere"])
-def test_what_cannot_be_a_cache_is_refused_in_a_sentence(tmp_path, monkeypatch, name):
+def test_invalid_folders_are_refused(tmp_path, monkeypatch, name):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRUENEG_CACHE", name.format(tmp_path))
     with pytest.raises(
         UserError, match=r"TRUENEG_CACHE(: cannot create the folder .* \(| is 'relative/path'; expected an absolute)"
     ):
-        cache_folder("own", "images", restricted=False)
+        cache_folder("local", "images", restricted=False)

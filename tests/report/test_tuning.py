@@ -14,7 +14,7 @@ from tests.studies import tuned_study
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.planning.trainings import Trainings
+from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
@@ -48,7 +48,7 @@ def both(tmp_path_factory):
     """The folder with rows and winners of both stages and the artefacts, and the settings of the selection."""
     tmp_path = tmp_path_factory.mktemp("tuned")
     configuration, drawn = loaded(), np.random.default_rng(0)
-    (study,), trainings = configuration.studies.values(), Trainings(configuration)
+    (study,), trainings = configuration.studies.values(), TrainingJobs(configuration)
     jobs, parts = list(runs.jobs("tuned", study)), {True: [], False: []}
     for job in (one for one in jobs if one.is_pilot):
         parts[True] += measured_rows(job, job.row_names["variant"], drawn)

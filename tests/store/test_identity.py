@@ -29,7 +29,6 @@ IDS = """
 import json, sys, yaml
 from trueneg.store import identity
 from trueneg.config import runs
-from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
 study = load_configuration({"tiny": yaml.safe_load(sys.stdin)}, "test").studies["tiny"]
 print(json.dumps([identity.run_id(run, "data") for run in runs.all_runs("tiny", study)]))
@@ -37,7 +36,7 @@ print(json.dumps([identity.run_id(run, "data") for run in runs.all_runs("tiny", 
 
 
 def recorded(**training) -> dict:
-    """The settings of a run as its record holds them."""
+    """Return the settings of a run as they are recorded."""
     study = tiny_study(training=tiny_study()["training"] | training)
     (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": study}, "test").studies["tiny"])
     return copy.deepcopy(dict(first.settings))
@@ -46,14 +45,9 @@ def recorded(**training) -> dict:
 def ids(project: Project, **training) -> list[str]:
     """Ids of a study's runs, from a copy of the package."""
     study = tiny_study(training=tiny_study()["training"] | training)
-    done = subprocess.run(
-        [sys.executable, "-c", IDS],
-        input=yaml.safe_dump(study),
-        env={"PYTHONPATH": str(project.path / "src"), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {"PYTHONPATH": str(project.path / "src"), "PATH": ""}
+    command = [sys.executable, "-c", IDS]
+    done = subprocess.run(command, input=yaml.safe_dump(study), env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -63,16 +57,12 @@ def edit(project: Project, file: str, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def test_a_changed_default_changes_the_ids_of_studies_that_do_not_state_the_key_and_of_no_other(tmp_path):
+def test_a_changed_default_changes_only_the_ids_of_studies_that_do_not_set_the_key(tmp_path):
     project = new_project(tmp_path / "project")
-    unstated, old, new = ids(project), ids(project, learning_rate=1e-3), ids(project, learning_rate=3e-4)
-    assert unstated == old
-    edit(
-        project,
-        "config/image_study.py",
-        "learning_rate: Sweepable[Positive] = Field(1e-3, desc",
-        "learning_rate: Sweepable[Positive] = Field(3e-4, desc",
-    )
+    default, old, new = ids(project), ids(project, learning_rate=1e-3), ids(project, learning_rate=3e-4)
+    assert default == old
+    field = "learning_rate: Sweepable[Positive] = Field({}, desc"
+    edit(project, "config/image_study.py", field.format("1e-3"), field.format("3e-4"))
     assert ids(project) == new
     assert not set(new) & set(old)
     assert ids(project, learning_rate=1e-3) == old
@@ -81,12 +71,8 @@ def test_a_changed_default_changes_the_ids_of_studies_that_do_not_state_the_key_
 def test_a_new_key_with_a_frozen_value_changes_no_id_until_it_gets_another_value(tmp_path):
     project = new_project(tmp_path / "project")
     before = ids(project)
-    edit(
-        project,
-        "config/image_study.py",
-        TRAINING_KEY,
-        '    momentum: NonNegative = Field(0.9, description="new")\n' + TRAINING_KEY,
-    )
+    new_key = '    momentum: NonNegative = Field(0.9, description="new")\n'
+    edit(project, "config/image_study.py", TRAINING_KEY, new_key + TRAINING_KEY)
     unlisted = ids(project)
     assert not set(unlisted) & set(before)
     edit(project, "store/frozen.yaml", "    temperature: 0.5\n", "    temperature: 0.5\n    momentum: 0.9\n")
@@ -103,7 +89,7 @@ def listed(values: dict, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def test_frozen_values_are_those_that_were_committed():
-    """An entry that changes here orphans runs, or passes other runs off as the ones requested. New entries go into both files."""
+    """A changed value would orphan runs or reuse runs with other settings. Add new entries to both files."""
     committed = yaml.safe_load((Path(__file__).parent / "frozen.yaml").read_text())
     assert dict(listed(identity.frozen())) == dict(listed(committed))
 
@@ -169,7 +155,7 @@ def test_a_record_without_a_key_counts_as_its_frozen_value():
         identity.refuse_other_settings(Path("run.json"), older, recorded(schedule="cosine"))
 
 
-def test_a_key_that_is_no_longer_known_is_compared_as_recorded(monkeypatch):
+def test_a_key_that_no_longer_exists_is_compared_as_recorded(monkeypatch):
     older = recorded()
     older["training"]["momentum"] = 0.9
     with pytest.raises(UserError, match=r"training\.momentum.*0\.9"):
@@ -177,12 +163,6 @@ def test_a_key_that_is_no_longer_known_is_compared_as_recorded(monkeypatch):
     frozen = copy.deepcopy(identity.frozen())
     frozen["images"]["training"]["momentum"] = 0.9
     monkeypatch.setattr(identity, "frozen", lambda: frozen)
-    identity.refuse_other_settings(Path("run.json"), older, recorded())
-
-
-def test_a_record_with_a_retired_setting_of_execution_is_reused():
-    older = recorded()
-    older["training"]["gpu"] = 1
     identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
@@ -208,38 +188,35 @@ def test_a_record_with_a_removed_key_of_a_nested_setting_keeps_its_id(guide):
     assert identity.identity(older) != identity.identity(newer)
 
 
-def test_settings_of_execution_are_not_compared():
-    identity.refuse_other_settings(Path("run.json"), recorded(threads=2, mem_mb=9000), recorded())
+def test_technical_settings_are_not_compared_even_if_they_no_longer_exist():
+    older = recorded(threads=2, mem_mb=9000)
+    older["training"]["gpu"] = 1
+    identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
-def test_a_temperature_is_one_setting_wherever_it_is_stated():
-    own = recorded()
-    own["objective"]["temperature"] = 0.2
-    identity.refuse_other_settings(Path("run.json"), own, recorded(temperature=0.2))
+def test_the_temperature_of_the_objective_equals_that_of_the_training():
+    older = recorded()
+    older["objective"]["temperature"] = 0.2
+    identity.refuse_other_settings(Path("run.json"), older, recorded(temperature=0.2))
     with pytest.raises(UserError, match=r"training\.temperature.*0\.2.*0\.5"):
-        identity.refuse_other_settings(Path("run.json"), own, recorded())
+        identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
 def test_ids_are_those_of_earlier_releases():
-    """A change of how ids are made orphans every run that anybody has trained."""
+    """Other ids would orphan all runs that users have trained."""
     (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": tiny_study()}, "test").studies["tiny"])
-    given = {"words": tiny_words(), "world": tiny_world()}
-    (pairs, *_) = runs.all_runs("world", load_configuration(given, "test").studies["world"])
+    studies = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies
+    (pairs, *_) = runs.all_runs("world", studies["world"])
     assert [identity.run_id(run, "data") for run in (first, pairs)] == ["6c0f0b47b78c", "eb27f7bb2ee5"]
 
 
 def test_every_objective_names_the_file_that_implements_it():
-    known = ESTIMATORS | {"reco": RelaxedContrastiveLoss, "oc": RelaxedContrastiveLoss}
-    known |= {
-        "clip": Uncorrected,
-        "biovil": Uncorrected,
-        "same_sentence": Oracle,
-        "glofnd": Guided,
-    }  # of image–text training only
+    classes = ESTIMATORS | dict.fromkeys(("reco", "oc"), RelaxedContrastiveLoss)
+    classes |= dict.fromkeys(("clip", "biovil"), Uncorrected) | {"same_sentence": Oracle, "glofnd": Guided}
     for study in identity.STUDIES.values():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
-                modules = [] if name in NOT_TRAINED else [known[name].__module__]
+                modules = [] if name in NOT_TRAINED else [classes[name].__module__]
                 modules += [LearnedThresholds.__module__, rate_views.__module__] if name == "glofnd" else []
                 files = [f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in (model.__module__, *modules)]
                 assert files == list(model.files()), name

@@ -1,4 +1,4 @@
-"""A study's protocol counts only as committed: git tells when, and the runs tell whether that was before them."""
+"""A study's protocol must be committed; its commit is compared with the times of the runs."""
 
 import hashlib
 import json
@@ -37,9 +37,8 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_hash_commit_and_date_are_those_of_the_file(checkout):
-    found = committed_protocol("study", "docs/protocol.md")
-    assert found == {
+def test_checksum_commit_and_date_are_those_of_the_file(checkout):
+    assert committed_protocol("study", "docs/protocol.md") == {
         "file": "docs/protocol.md",
         "checksum": hashlib.sha256((checkout / "docs/protocol.md").read_bytes()).hexdigest(),
         "commit": git(checkout, "rev-parse", "HEAD~1"),
@@ -48,75 +47,71 @@ def test_hash_commit_and_date_are_those_of_the_file(checkout):
     assert committed_protocol("study", None) is None
 
 
-def edited(checkout):
+def edit(checkout):
     (checkout / "docs/protocol.md").write_text("HCL - CL\n")
 
 
-def staged(checkout):
-    edited(checkout)
+def stage(checkout):
+    edit(checkout)
     git(checkout, "add", "docs/protocol.md")
 
 
-def untracked(checkout):
+def untrack(checkout):
     git(checkout, "rm", "--cached", "docs/protocol.md")
     git(checkout, "commit", "-m", "removed")
 
 
-@pytest.mark.parametrize("change", [edited, staged, untracked])
-def test_a_file_that_is_not_as_committed_is_refused(checkout, change):
-    change(checkout)
-    with pytest.raises(UserError, match=r"study\.protocol is docs/protocol\.md.*expected a file committed to git"):
-        committed_protocol("study", "docs/protocol.md")
-
-
-@pytest.mark.parametrize(("name", "ignore"), [("new.md", ""), ("new.md", "new.md"), ("absent.md", ""), ("docs", "")])
-def test_a_file_that_was_never_committed_is_refused(checkout, name, ignore):
-    (checkout / ".gitignore").write_text(ignore)
+def add(checkout):
     (checkout / "new.md").write_text("DCL - CL\n")
+
+
+def ignore(checkout):
+    add(checkout)
+    (checkout / ".gitignore").write_text("new.md")
+
+
+CHANGES = {edit: "docs/protocol.md", stage: "docs/protocol.md", untrack: "docs/protocol.md", add: "new.md", ignore: "new.md"}
+
+
+@pytest.mark.parametrize(("change", "name"), [*CHANGES.items(), (None, "absent.md"), (None, "docs")])
+def test_a_file_that_differs_from_its_commit_or_was_never_committed_is_refused(checkout, change, name):
+    if change is not None:
+        change(checkout)
     with pytest.raises(UserError, match=rf"study\.protocol is {name}.*expected a file committed to git"):
         committed_protocol("study", name)
 
 
-def stored(folder, path, wrap=lambda protocol: protocol, **changes):
-    """Store the protocol in a folder with another commit and date."""
-    checksum = hashlib.sha256((folder / path).read_bytes()).hexdigest()
-    protocol = {"file": path, "checksum": checksum, "commit": "0123", "date": DATE} | changes
-    return protocol, json.dumps(wrap(protocol))
+def store(checkout, place):
+    """Store the protocol in a file with another commit, alone or in the description of evidence; return it."""
+    checksum = hashlib.sha256((checkout / "docs/protocol.md").read_bytes()).hexdigest()
+    protocol = {"file": "docs/protocol.md", "checksum": checksum, "commit": "0123", "date": DATE}
+    (checkout / place).parent.mkdir(parents=True)
+    (checkout / place).write_text(json.dumps({"protocol": protocol} if "evidence" in place else protocol))
+    return protocol
 
 
-def unpacked(checkout, monkeypatch):
-    shutil.rmtree(checkout / ".git")
-
-
-def without_program(checkout, monkeypatch):
-    monkeypatch.setenv("PATH", str(checkout / "empty"))
-
-
-@pytest.mark.parametrize("lose_git", [unpacked, without_program])
-def test_without_git_the_commit_is_unknown(checkout, monkeypatch, lose_git):
+@pytest.mark.parametrize("lost", ["repository", "program"])
+def test_without_git_the_commit_is_unknown(checkout, monkeypatch, lost):
     committed = committed_protocol("study", "docs/protocol.md")
-    lose_git(checkout, monkeypatch)
+    if lost == "repository":
+        shutil.rmtree(checkout / ".git")
+    else:
+        monkeypatch.setenv("PATH", str(checkout / "empty"))
     protocol = committed_protocol("study", "docs/protocol.md")
     assert protocol == committed | {"commit": None, "date": None}
     assert precedes(protocol, [{"finished": "2026-10-01 11:59:00 +0200"}]) is None
 
 
 @pytest.mark.parametrize("place", ["results/tiny/protocol.json", "evidence/tiny/study.json"])
-def test_commit_and_date_are_those_stored_with_the_results_even_if_the_file_was_committed_later(checkout, place):
-    protocol, text = stored(
-        checkout, "docs/protocol.md", lambda protocol: {"protocol": protocol} if "evidence" in place else protocol
-    )
-    (checkout / place).parent.mkdir(parents=True)
-    (checkout / place).write_text(text)
+def test_a_stored_commit_and_date_take_precedence_over_git(checkout, place):
+    protocol = store(checkout, place)
     assert committed_protocol("tiny", "docs/protocol.md") == protocol
     assert committed_protocol("other", "docs/protocol.md")["commit"] == git(checkout, "rev-parse", "HEAD~1")
 
 
 def test_a_protocol_is_frozen_once_there_are_runs(checkout):
-    _, text = stored(checkout, "docs/protocol.md")
-    (checkout / "results/tiny").mkdir(parents=True)
-    (checkout / "results/tiny/protocol.json").write_text(text)
-    edited(checkout)
+    store(checkout, "results/tiny/protocol.json")
+    edit(checkout)
     git(checkout, "commit", "-a", "-m", "Fix a typo")
     with pytest.raises(UserError, match=r"tiny\.protocol is docs/protocol\.md.*frozen.*results/tiny/protocol\.json"):
         committed_protocol("tiny", "docs/protocol.md")
@@ -137,16 +132,16 @@ def test_a_protocol_precedes_runs_that_finish_after_its_commit():
     assert not precedes(protocol, [after, before])
 
 
-def test_check_names_the_protocol_or_what_is_wrong_with_it(checkout, capsys):
+def test_check_shows_the_protocol_or_its_error(checkout, capsys):
     (checkout / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study(protocol="docs/protocol.md")}))
     assert main(["check", "study.yaml"]) == 0
-    said, found = capsys.readouterr().out, committed_protocol("tiny", "docs/protocol.md")
-    assert found["checksum"] in said
-    assert DATE in said
+    output = capsys.readouterr().out
+    assert committed_protocol("tiny", "docs/protocol.md")["checksum"] in output
+    assert DATE in output
     (checkout / ".git").rename(checkout / "git")
     assert main(["check", "study.yaml"]) == 0
     assert "unknown" in capsys.readouterr().out
     (checkout / "git").rename(checkout / ".git")
-    edited(checkout)
+    edit(checkout)
     assert main(["check", "study.yaml"]) == 1
     assert "tiny.protocol is docs/protocol.md" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_records_with_a_fingerprint_or_versions_of_the_code_are_read_unchanged(e
     run = RUN | environment | {"checksum": "0", "a newer key": {"of": ["any", 1.5, None]}}
     assert read(run, RunRecord, tmp_path) == run
     evaluated = run | {"evaluated": environment | {"settings": {}}}
-    assert read([evaluated, evaluated], [EvaluatedRun], tmp_path) == [evaluated, evaluated]
+    assert read([evaluated, evaluated], list[EvaluatedRun], tmp_path) == [evaluated, evaluated]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_error_names_the_file_and_the_key(changes, key, tmp_path):
     with pytest.raises(UserError, match=rf"a\.json: {key}.*Copy it again"):
         read(RUN | OLDER | changes, RunRecord, tmp_path)
     with pytest.raises(UserError, match=rf"a\.json: 1\.{key}.*Copy it again"):
-        read([RUN | OLDER, RUN | OLDER | changes], [RunRecord], tmp_path)
+        read([RUN | OLDER, RUN | OLDER | changes], list[RunRecord], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A result is stale if, and only if, the VERSION of something that made it was raised; edits alone never make it stale."""
+"""A result is stale if and only if the VERSION of something that made it was raised; edits alone make nothing stale."""
 
 import itertools
 import re
@@ -28,39 +28,27 @@ SHARED_BY_PAIRS = {
     *("encoder/image-text/small", "text_encoder/image-text/pretrained"),
 }
 LANGUAGE_MODEL = {"language_model", "likelihoods", "class_probability"}
+X_CLR = {"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "labels"}}
+DCL_LM = {"name": "dcl", "class_probability": "language model"}
+SWITCHED_OFF = {"name": "cl", "switched_off_by": "permuted"}
+BY_WORDS = {"name": "remove", "by": "guide", "guide": {"name": "words"}}
 # Settings of a run, and the parts that made it besides those shared by all runs of its kind.
 RUNS = {
     "CL": (IMAGES, {"name": "cl", "targets": None, "guide": None}, {"objective/images/cl"}),
     "DCL": (IMAGES, {"name": "dcl"}, {"objective/images/dcl"}),
     "Guided": (IMAGES, {"name": "guided", "guide": {"name": "ema"}}, {"objective/images/guided", "guide/images/ema"}),
-    "X-CLR": (
-        IMAGES,
-        {"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "labels"}},
-        {"objective/images/cl", "targets/images/softmax", "guide/images/labels"},
-    ),
+    "X-CLR": (IMAGES, X_CLR, {"objective/images/cl", "targets/images/softmax", "guide/images/labels"}),
     "CL of pairs": (IMAGE_TEXT, {"name": "cl", "switched_off_by": None}, {"objective/image-text/cl"}),
-    "DCL-LM": (
-        IMAGE_TEXT,
-        {"name": "dcl", "class_probability": "language model"},
-        {"objective/image-text/dcl", *LANGUAGE_MODEL},
-    ),
+    "DCL-LM": (IMAGE_TEXT, DCL_LM, {"objective/image-text/dcl", *LANGUAGE_MODEL}),
     "DCL, number": (IMAGE_TEXT, {"name": "dcl", "class_probability": 0.1}, {"objective/image-text/dcl"}),
-    "CL switched off": (
-        IMAGE_TEXT,
-        {"name": "cl", "switched_off_by": "permuted"},
-        {"objective/image-text/cl", *LANGUAGE_MODEL},
-    ),
+    "CL switched off": (IMAGE_TEXT, SWITCHED_OFF, {"objective/image-text/cl", *LANGUAGE_MODEL}),
     "Removal": (IMAGE_TEXT, {"name": "remove", "by": "text"}, {"objective/image-text/remove", "language_model"}),
-    "Words": (
-        IMAGE_TEXT,
-        {"name": "remove", "by": "guide", "guide": {"name": "words"}},
-        {"objective/image-text/remove", "guide/image-text/words"},
-    ),
+    "Words": (IMAGE_TEXT, BY_WORDS, {"objective/image-text/remove", "guide/image-text/words"}),
 }
 
 
 def raise_version(monkeypatch, name):
-    """Raise the version with this name in the specs, by independent knowledge of where it stands."""
+    """Raise the version with this name where it is defined, which this function knows independently of the package."""
     first, *rest = name.split("/")
     if name in stages.VERSIONS:
         monkeypatch.setitem(stages.VERSIONS, name, 2)
@@ -83,7 +71,7 @@ def raise_version(monkeypatch, name):
 
 
 def named(module, model):
-    """The names of versions that a class of encoders, guides or targets stands for."""
+    """Return the names of the versions that a class of encoders, guides or targets defines."""
     places = {
         encoders.SmallResNetSettings: ("encoder", "images"),
         encoders.SmallEncoderSettings: ("encoder", "image-text"),
@@ -111,12 +99,12 @@ def records():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_records_the_version_of_everything_that_made_it(records, name):
-    shared, _, own = RUNS[name]
-    expected = own | (SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS)
+    shared, _, specific = RUNS[name]
+    expected = specific | (SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS)
     assert records[name]["code"]["versions"] == dict.fromkeys(sorted(expected), 1)
 
 
-PARTS = sorted(set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(own for _, _, own in RUNS.values())))
+PARTS = sorted(set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(specific for _, _, specific in RUNS.values())))
 SAME_CLASS = {  # one class describes these parts of both kinds of training
     "targets/images/softmax": {"targets/images/softmax", "targets/image-text/softmax"},
     "guide/images/labels": {"guide/images/labels", "guide/image-text/labels"},

@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs
+from trueneg.report.run_table import run_table
 from trueneg.specs import stages
-from trueneg.store.history import run_table
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.engine import train_runs

@@ -16,8 +16,8 @@ from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.projects import Project, new_project
 from tests.studies import tiny_study, tiny_words
 from trueneg.cli.main import main
+from trueneg.data.user_files import DataChanges
 from trueneg.report.build import write_page
-from trueneg.store.user_files import DataChanges
 
 TRAIN = "data/own/train.parquet"
 IMAGES, LABELS = pngs(random_images(120, (8, 8, 3))), np.arange(120) % 4

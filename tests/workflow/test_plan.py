@@ -11,14 +11,14 @@ from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config import order, runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.planning.trainings import Trainings
+from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.specs.resources import RESOURCES
 from trueneg.store.identity import run_id
 
 
 def jobs_of(**studies):
     """The functions that provide parameters of jobs, and the wildcards of every training job."""
-    trainings = Trainings(load_configuration(studies, "test"))
+    trainings = TrainingJobs(load_configuration(studies, "test"))
     paths = trainings.each_block("{study}/{dataset}/{objective}/{block}")
     names = ("study", "dataset", "objective", "block")
     return trainings, [SimpleNamespace(**dict(zip(names, path.split("/"), strict=True))) for path in paths]

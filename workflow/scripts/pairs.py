@@ -1,8 +1,8 @@
 """Join the images of a source with their sentences."""
 
 from trueneg.data.pairs.registry import prepare_pairs
+from trueneg.data.user_files import recorded
 from trueneg.runtime.jobs import job
-from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_pairs(

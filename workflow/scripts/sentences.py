@@ -6,7 +6,7 @@ given = {**snakemake.output, "cache": snakemake.params.cache, "processes": snake
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     if snakemake.rule == "captions":
         from trueneg.data.pairs.registry import write_captions
-        from trueneg.store.user_files import recorded
+        from trueneg.data.user_files import recorded
 
         with recorded(snakemake.params.files, snakemake.output[0]):
             write_captions(snakemake.params.settings, **given)

@@ -18,6 +18,7 @@ from trueneg.data.images.subsets import TEST_FRACTION, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
+from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.published import published_numbers
@@ -26,7 +27,8 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.specs.sources import OWN
-from trueneg.store import blocks, user_files, versions
+from trueneg.store import blocks, data_input, versions
+from trueneg.store.data_input import DataInput
 from trueneg.store.identity import identity, refuse_other_settings, run_id
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.records import RunRecord, UserFilesRecord, read_json
@@ -41,7 +43,7 @@ PUBLISHED = Path("config/published.csv")
 DONE = (*RunStore.TRAINED, "stale")
 
 
-class Data(NamedTuple):
+class PlannedData(NamedTuple):
     """The data shared by all runs of a study on one data set."""
 
     description: str
@@ -69,53 +71,52 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)
     else:
-        made = [one for one in EXPERIMENTS if (results / name / f"artefacts/simulation/{one}.parquet").is_file()]
-        lines = [f"{len(made)} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
+        finished = sum((results / name / f"artefacts/simulation/{key}.parquet").is_file() for key in EXPERIMENTS)
+        lines = [f"{finished} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
 
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     lines = []
-    for corpus, reading in user_files.of_corpora(name, study).items():
-        user_files.check_own_table(reading)
-        folder, changes = results / name / "text" / corpus, user_files.look(reading, results).changes
+    for corpus, reports in data_input.of_corpora(name, study).items():
+        check_own_table(reports)
+        folder, changes = results / name / "text" / corpus, compare_files(reports, results).sentences
         is_made = (folder / "sentences.parquet").is_file()
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
         lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
         lines += changes if is_made else [f"MISSING {part}" for part in _missing_texts(study)]
-        if reading.settings["source"] == "image_table":
-            lines += filter(None, [source_module("image_table").check_rows(reading.settings)])
+        if reports.settings["source"] == "image_table":
+            lines += filter(None, [source_module("image_table").check_rows(reports.settings)])
     return lines
 
 
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path) -> list[str]:
-    store, lines = RunStore(results / "runs"), []
-    sources: dict[str, Data] = {}
+    store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
+    sources: dict[str, PlannedData] = {}
     states: dict[str, dict[str, list[str]]] = {}
-    missing: dict[str, list[tuple[Run, Data]]] = {}  # by stage
-    waiting: Counter[str] = Counter()  # jobs with missing runs, by stage
-    winners = _winners(name, study, results)
+    missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
     for job in jobs(name, study):
-        is_open, is_waiting = job.family is not None and winners is None, False
+        is_open, absent = job.family is not None and winners is None, []
         for run in _costliest(job) if is_open else _decided(job, winners):
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
             if label not in sources:
                 is_image = isinstance(study, ImageStudy)
                 sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
-                lines += [f"{label}: {sources[label].description}", *(one for one in sources[label].changes if one not in lines)]
+                changes = [change for change in sources[label].changes if change not in lines]
+                lines += [f"{label}: {sources[label].description}", *changes]
             data, state = sources[label], "missing"
             if data.checksum is not None and not is_open:
                 state = _state(store, run, run_id(run, data.checksum(run.settings)))
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
             if state not in DONE:
-                missing.setdefault(_stage(study, job, winners), []).append((run, data))
-                is_waiting = True
-        waiting[_stage(study, job, winners)] += is_waiting
+                absent.append((run, data))
+        if absent:
+            missing.setdefault(_stage(study, job, winners), []).append(absent)
     for objective, by_label in states.items():
-        lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
+        lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items()))
     if missing_blocks := blocks.without_rows(name, study, results):
         count = counted(len(missing_blocks), "trained block")
         lines.append(f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}")
@@ -123,9 +124,9 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
     if isinstance(study, ImageTextStudy):
         lines += [f"MISSING {part}" for part in _missing_networks(study)]
         lines += _changed_benchmark(study, results)
-        if any(data.checksum is None for listed in missing.values() for _, data in listed):
+        if any(data.checksum is None for data in sources.values()):
             lines += [f"MISSING {part}" for part in _missing_images(study)]
-    times = [f"{stage}{_time(listed, waiting[stage], store)}" for stage, listed in missing.items()]
+    times = [f"{stage}{_time(of_jobs, store)}" for stage, of_jobs in missing.items()]
     return [*lines, *(times or ["Nothing to train: every run is in the store."])]
 
 
@@ -139,9 +140,9 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     if not path.is_file():
         return None
     _, table = read_winners(path)
-    found = {place: set(own["variant"]) for place, own in table.groupby(["dataset", "objective"])}
-    wanted = {(label, family): set(own.values()) for label in datasets(study) for family, own in families(study).items()}
-    is_current = wanted.items() <= found.items() and set(table["seeds"]) == {len(study.tuning.seeds)}
+    compared = {place: set(rows["variant"]) for place, rows in table.groupby(["dataset", "objective"])}
+    planned = {(label, name): set(variants.values()) for label in datasets(study) for name, variants in families(study).items()}
+    is_current = planned.items() <= compared.items() and set(table["seeds"]) == {len(study.tuning.seeds)}
     return path if is_current else None  # if the candidates differ, Snakemake will select again
 
 
@@ -162,22 +163,22 @@ def _decided(job: Job, winners: Path | None) -> list[Run]:
 
 def _costliest(job: Job) -> list[Run]:
     """Return the runs of the choice that takes the longest to train."""
-    return max((choice.runs for choice in job.choices.values()), key=lambda listed: relative_cost(listed[0].settings))
+    return max((choice.runs for choice in job.choices.values()), key=lambda runs: relative_cost(runs[0].settings))
 
 
-def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
-    reading = user_files.of_images(dataset)
-    decoded = results / f"{reading.place}.npz"
-    changes = user_files.look(reading, results).changes if decoded.is_file() else []
+def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> PlannedData:
+    images = data_input.of_images(dataset)
+    decoded = results / f"{images.place}.npz"
+    changes = compare_files(images, results).sentences if decoded.is_file() else []
     is_current = decoded.is_file() and not changes
     try:
-        source = read_source(decoded) if is_current else load_source(**reading.settings)
+        source = read_source(decoded) if is_current else load_source(**images.settings)
     except UserError as error:
-        if not is_current and (recorded := _recorded(reading, results)) is not None:
+        if not is_current and (recorded := _recorded(images, results)) is not None:
             return recorded._replace(changes=[str(error)])
         if is_current or dataset["source"] in OWN or Path(dataset["path"] or "").expanduser().exists():
             raise
-        return Data("not read yet", [f"MISSING {error}"])  # a published data set
+        return PlannedData("not read yet", [f"MISSING {error}"])  # a published data set
     subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
     unlabelled = int((source.labels[subset.train] < 0).sum())
     held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
@@ -189,40 +190,41 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
     )
     measure = functools.partial(_measured, source=source, subset=subset)
     checksum = functools.partial(data_checksum, source)
-    return Data(description, changes, len(subset.train), checksum, measure)
+    return PlannedData(description, changes, len(subset.train), checksum, measure)
 
 
-def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> Data:
+def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> PlannedData:
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
-    readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
-    user_files.check_own_table(readings[1])
-    changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
-    if not path.is_file() and not changes and (recorded := _recorded(readings[1], results)) is not None:
+    reports, images = data_input.of_joined_reports(dataset, studies), data_input.of_pairs(dataset, studies)
+    check_own_table(images)
+    changes = dict.fromkeys(change for data in (reports, images) for change in compare_files(data, results).sentences)
+    if not path.is_file() and not changes and (recorded := _recorded(images, results)) is not None:
         absent = source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if not path.is_file() or changes:
         again = " again" if path.is_file() else ""
         description = f"images and sentences will be created{again} from the reports of {dataset['text']}"
-        return Data(description, list(changes) if again else [])
+        return PlannedData(description, list(changes) if again else [])
     from trueneg.data.pairs.pair_source import read_pairs
     from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
 
     pairs = read_pairs(path)
     description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
-    return Data(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs))
+    return PlannedData(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs))
 
 
-def _recorded(reading: user_files.Reading, results: Path) -> Data | None:
+def _recorded(data: DataInput, results: Path) -> PlannedData | None:
     """Describe data that are not on this machine, from their record; None if they were never read."""
-    if not reading.record(results).is_file():
+    if not data.record(results).is_file():
         return None
-    checksum = read_json(reading.record(results), UserFilesRecord)["data"]
+    checksum = read_json(data.record(results), UserFilesRecord)["data"]
     runs = [run for run in RunStore(results / "runs").records().values() if run["source"]["checksum"] == checksum]
-    data = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
+    checksums = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
     images = max((run["images"] for run in runs), default=0)
-    known = f"recorded checksum {checksum[:6]}…, training at most {images:,} images"
-    description = f"{reading.settings['source']}: not on this machine; {known}"
-    return Data(description, [], images, lambda settings: data.get(repr(identity(settings)), checksum))
+    description = (
+        f"{data.settings['source']}: not on this machine; recorded checksum {checksum[:6]}…, training at most {images:,} images"
+    )
+    return PlannedData(description, [], images, lambda settings: checksums.get(repr(identity(settings)), checksum))
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
@@ -244,20 +246,22 @@ def _finished(states: list[str]) -> str:
 
 def _outdated(results: Path, path: Path) -> list[str]:
     """List the evaluated runs with stale rows, and those whose features or weights changed."""
-    made = read_json(path, [RunRecord]) if path.is_file() else []
-    stale = sum(bool(versions.stale_rows(record)) for record in made)
+    evaluated = read_json(path, list[RunRecord]) if path.is_file() else []
+    stale = sum(bool(versions.stale_rows(record)) for record in evaluated)
     remedy = "a VERSION was raised after the evaluation; `snakemake --forcerun evaluate` measures them again"
-    found = [f"{stale} of {len(made)} runs have stale rows: {remedy}"] if stale else []
-    changed = Counter(filter(None, map(user_files.DataChanges(results).of_files, made)))
-    return found + [f"{count} of {len(made)} runs: {sentence}" for sentence, count in changed.items()]
+    lines = [f"{stale} of {len(evaluated)} runs have stale rows: {remedy}"] if stale else []
+    changed = Counter(filter(None, map(DataChanges(results).of_files, evaluated)))
+    return lines + [f"{count} of {len(evaluated)} runs: {sentence}" for sentence, count in changed.items()]
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
     """List changes to the files of CheXpert 8×200 since they were read."""
     lists = study.evaluation.chexpert_8x200
-    used = [] if lists is None else [user_files.of_benchmark(lists, one.model_dump()) for one in datasets(study).values()]
-    read = {reading.place: reading for reading in used if reading.record(results).is_file()}
-    return [change for reading in read.values() for change in user_files.look(reading, results).changes]
+    if lists is None:
+        return []
+    inputs = (data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values())
+    read = {data.place: data for data in inputs if data.record(results).is_file()}
+    return [change for data in read.values() for change in compare_files(data, results).sentences]
 
 
 def _missing_texts(study: LikelihoodStudy) -> list[str]:
@@ -291,21 +295,21 @@ def _missing_networks(study: ImageTextStudy) -> list[str]:
     return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
 
 
-def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> str:
+def _time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore) -> str:
     """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed.
 
     Args:
-        missing: runs to train.
-        jobs: number of jobs that train them.
+        missing: runs to train, for each job.
         store: store of the finished runs.
     """
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
-    seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
-    operations, unknown = 0.0, 0
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
             paces[_kind(record["settings"])] = record["seconds"] / updates, "finished runs"
-    for run, data in missing:
+    runs = [run for job in missing for run in job]
+    seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
+    operations, unknown = 0.0, 0
+    for run, data in runs:
         kind, updates = _kind(run.settings), _updates(run.settings, data.images)
         if updates and kind not in paces and data.measure is not None:
             paces[kind] = data.measure(run), "a measurement of a few updates on this machine"
@@ -316,15 +320,16 @@ def _time(missing: Sequence[tuple[Run, Data]], jobs: int, store: RunStore) -> st
             unknown += 1
         else:
             operations += training_operations(run)
-    total = sum(seconds.values())
-    parts = [f"about {_duration(total)} with one process (from {' and '.join(seconds)})"] if total else []
+    parts = []
+    if total := sum(seconds.values()):
+        parts.append(f"about {_duration(total)} with one process (from {' and '.join(seconds)})")
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     if unknown:
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
-    found = f"{counted(len(missing), 'run')} to train in {counted(jobs, 'job')}: {', and '.join(parts) or 'seconds'}."
-    started = f"starting these and as many evaluation jobs takes about {_duration(2 * jobs * START)}"
-    return f"{found} In addition, {started}; evaluation itself is not estimated." if parts else found
+    training = f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}: {', and '.join(parts) or 'seconds'}."
+    started = f"starting these and as many evaluation jobs takes about {_duration(2 * len(missing) * START)}"
+    return f"{training} In addition, {started}; evaluation itself is not estimated." if parts else training
 
 
 def training_operations(run: Run) -> float:

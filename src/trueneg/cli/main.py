@@ -12,18 +12,19 @@ from trueneg.cli import check, verify, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
-from trueneg.store import exchange, history
+from trueneg.report.run_table import run_table
+from trueneg.store import exchange
 from trueneg.store.evidence import exported_studies
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code: 1 for a user error or damaged files, otherwise 0."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LegibleFormatter())
     try:
-        return int(bool(given.command(given)))
+        return int(bool(options.command(options)))
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
@@ -78,65 +79,65 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(given: argparse.Namespace) -> bool:
-    studies = read_configuration(given.config).studies
-    if given.files:
-        faults, text = verify.verify(studies, given.results)
+def _check(options: argparse.Namespace) -> bool:
+    studies = read_configuration(options.config).studies
+    if options.files:
+        faults, text = verify.verify(studies, options.results)
         print(legible(text))
         return faults > 0
     for name in studies:
-        print(legible(check.describe(name, studies, given.results)))
+        print(legible(check.describe(name, studies, options.results)))
     return False
 
 
-def _runs(given: argparse.Namespace) -> None:
-    table = history.run_table(given.results, given.study)
-    if given.sort is not None:
-        if given.sort not in table.columns:
-            raise UserError(f"--sort is {given.sort!r}; expected one of the columns: {', '.join(table.columns)}.")
-        table = table.sort_values(given.sort, kind="stable")
-    if given.csv is not None:
-        _write(table.to_csv(index=False).rstrip("\n"), given.csv)
-    elif given.json is not None:
-        _write(table.to_json(orient="records", indent=2), given.json)
+def _runs(options: argparse.Namespace) -> None:
+    table = run_table(options.results, options.study)
+    if options.sort is not None:
+        if options.sort not in table.columns:
+            raise UserError(f"--sort is {options.sort!r}; expected one of the columns: {', '.join(table.columns)}.")
+        table = table.sort_values(options.sort, kind="stable")
+    if options.csv is not None:
+        _write(table.to_csv(index=False).rstrip("\n"), options.csv)
+    elif options.json is not None:
+        _write(table.to_json(orient="records", indent=2), options.json)
     elif table.empty:
-        print(f"There are no runs{' of ' * bool(given.study)}{', '.join(given.study)} under {given.results}.")
+        print(f"There are no runs{' of ' * bool(options.study)}{', '.join(options.study)} under {options.results}.")
     else:
         print(legible(table.to_string(index=False, na_rep="")))
 
 
-def _why(given: argparse.Namespace) -> None:
-    found = why.provenance_of(given.result, given.results)
-    if given.json is not None:
-        _write(json.dumps(found, indent=2), given.json)
+def _why(options: argparse.Namespace) -> None:
+    origin = why.provenance_of(options.result, options.results)
+    if options.json is not None:
+        _write(json.dumps(origin, indent=2), options.json)
     else:
-        print(legible(why.as_text(found)))
+        print(legible(why.as_text(origin)))
 
 
-def _export(given: argparse.Namespace) -> None:
-    studies = read_configuration(given.config).studies
-    if unknown := set(given.study or ()) - studies.keys():
+def _export(options: argparse.Namespace) -> None:
+    studies = read_configuration(options.config).studies
+    if unknown := set(options.study or ()) - studies.keys():
         raise UserError(f"--study is {', '.join(sorted(unknown))}; expected one of: {', '.join(studies)}.")
-    said = [exchange.export_study(name, studies, given.results, given.folder) for name in given.study or studies]
+    said = [exchange.export_study(name, studies, options.results, options.folder) for name in options.study or studies]
     if not any(said):
-        wanted = ", ".join(given.study or studies)
-        raise UserError(f"{given.results} contains no evaluated runs of {wanted}; run Snakemake first.")
+        wanted = ", ".join(options.study or studies)
+        raise UserError(f"{options.results} contains no evaluated runs of {wanted}; run Snakemake first.")
     print("\n".join(filter(None, said)))
 
 
-def _import(given: argparse.Namespace) -> None:
-    folders = exported_studies(given.folder)
+def _import(options: argparse.Namespace) -> None:
+    folders = exported_studies(options.folder)
     if not folders:
-        raise UserError(f"{given.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
+        raise UserError(f"{options.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
     stamp = time.time_ns()
     for folder in folders:
-        print(exchange.import_study(folder, given.results, stamp))
+        print(exchange.import_study(folder, options.results, stamp))
 
 
-def _convert(given: argparse.Namespace) -> None:
+def _convert(options: argparse.Namespace) -> None:
     from trueneg.models.weights import convert
 
-    print(f"{given.target}: {convert(given.source, given.target)} tensors.")
+    print(f"{options.target}: {convert(options.source, options.target)} tensors.")
 
 
 def _write(text: str, place: str) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from trueneg.config.configuration import KINDS
+from trueneg.data.user_files import DataChanges
 from trueneg.errors import UserError
 from trueneg.io import seals
 from trueneg.report import catalogue
@@ -21,7 +22,6 @@ from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore, fault_of_listed
-from trueneg.store.user_files import DataChanges
 
 PICTURES = {"embedding", "similarities", "overlays"}  # artefacts that show only the first seed of an objective
 LISTED_RUNS = 12  # further runs are only counted
@@ -63,45 +63,47 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
-        found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings))}
-        listed = {"id": parts[0], "checksum": store.record(parts[0]).get("checksum")}
-        found["stale"] = [fault] if listed["checksum"] and (fault := fault_of_listed(listed, "its record", store)) else []
+        checksum = runs[0].get("checksum")
+        fault = fault_of_listed({"id": parts[0], "checksum": checksum}, "its record", store) if checksum else ""
+        origin = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings))}
+        stale = [fault] if fault else []
     elif not (folder / "study.yaml").is_file():
         raise UserError(f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
     else:
         settings = records.read_settings(folder / "study.yaml")
-        kind = settings.get("kind", "images")
-        found = {
+        study, kind = _valid(settings), settings.get("kind", "images")
+        origin = {
             "study": top,
             "title": settings["title"],
             "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
-            "differing": _differing(settings),
-            "stale": [*_damage(path, results), *_outdated(path, parts, folder / "rows.parquet")],
+            # If the settings are invalid in the current version, all of them.
+            "differing": _flat(settings if study is None else study.model_dump(mode="json", exclude_defaults=True)),
         }
+        stale = _outdated(path, parts, folder)
         if kind == "likelihood":
             reports = top
-            found["stale"] += data.of_reports(top)
+            stale += data.of_reports(top)
         elif kind != "theory":
-            study = _valid(settings)
-            missing = blocks.without_rows(top, study, results) if study is not None else []
-            found["stale"] += [f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"] if missing else []
-            found["comparison"] = records.read_json(folder / "comparison.json", records.Comparison)
-            changes = _raised("comparison", found["comparison"])
-            found["stale"] += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
-            runs = _chosen(records.read_json(folder / "runs.json", [records.RunRecord]), path, parts, line)
-            found["candidates"] = _candidates(folder / "candidates.parquet", found["comparison"], runs)
+            if missing := blocks.without_rows(top, study, results) if study is not None else []:
+                stale.append(f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake")
+            comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
+            changes = _raised("comparison", comparison)
+            stale += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
+            runs = _chosen(records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line)
+            candidates = _candidates(folder / "candidates.parquet", comparison, runs)
+            origin |= {"comparison": comparison, "candidates": candidates}
     for run in runs:
         objective = run["settings"]["objective"]
         if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
             reports = run["settings"]["dataset"]["text"]
     marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
-    made = [record for record in [*marked, *models] if "seconds" in record]
-    states = [one["state"].removesuffix(", imported") for one in [*marked, *models]]
-    stale = Counter(state.removeprefix("stale: ") for state in states if state.startswith("stale"))
-    found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
-    spent = {key: round(sum(record.get(key, 0) for record in made), 1) for key in ("seconds", "gpu_seconds")}
-    found["time"] = spent | {"attempts": sum(len(record["attempts"]) for record in made), "runs": len(made)}
-    return {"result": result, **found, "settings": settings, "runs": marked, "language models": models}
+    states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
+    reasons = Counter(state.removeprefix("stale: ") for state in states if state.startswith("stale"))
+    origin["stale"] = stale + [f"{count} of the runs: {reason}" for reason, count in reasons.items()]
+    trained = [record for record in (*marked, *models) if "seconds" in record]
+    spent = {key: round(sum(record.get(key, 0) for record in trained), 1) for key in ("seconds", "gpu_seconds")}
+    origin["time"] = spent | {"attempts": sum(len(record["attempts"]) for record in trained), "runs": len(trained)}
+    return {"result": result, **origin, "settings": settings, "runs": marked, "language models": models}
 
 
 def _place(result: str) -> tuple[Path, int | None]:
@@ -115,8 +117,7 @@ def _place(result: str) -> tuple[Path, int | None]:
 
 def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[dict[str, Any]]:
     """Return the runs behind a file or a line of a table."""
-    named = _named(path, line)
-    if named:
+    if named := _named(path, line):
         return [record for record in listed if record["id"] in named]
     # Files that do not name their runs are in folders named after data set and objective; figures and tables use all runs.
     place = {part.removesuffix(path.suffix) for part in parts}
@@ -125,17 +126,16 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
 
 
 def _candidates(path: Path, comparison: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the candidates for the runs' objectives and for the objectives that those follow."""
-    follows = {(one["dataset"], one["objective"]): one.get("follows") for one in comparison["selection"]}
+    """Return the candidates for the runs' objectives and for the tuned objectives that these follow."""
+    follows = {(entry["dataset"], entry["objective"]): entry.get("follows") for entry in comparison["selection"]}
     named, ids = {(run["dataset"], run["objective"]) for run in runs}, {run["id"] for run in runs}
     named |= {(dataset, follows[dataset, objective]) for dataset, objective in named & follows.keys()}
     table = records.read_rows(path).drop(columns="standard deviation")
-    found = [
-        own
-        for place, own in table.groupby(["dataset", "objective"], sort=False)
-        if place in named or not ids.isdisjoint(" ".join(own["runs"]).split())
-    ]
-    return [row for own in found for row in json.loads(own.to_json(orient="records"))]
+    candidates = []
+    for place, rows in table.groupby(["dataset", "objective"], sort=False):
+        if place in named or not ids.isdisjoint(" ".join(rows["runs"]).split()):
+            candidates += json.loads(rows.to_json(orient="records"))
+    return candidates
 
 
 def _named(path: Path, line: int | None) -> set[str]:
@@ -156,24 +156,20 @@ def _named(path: Path, line: int | None) -> set[str]:
     return {run for column in ("runs", "baseline runs") for text in lines.get(column, ()) for run in text.split()}
 
 
-def _damage(path: Path, results: Path) -> list[str]:
-    """Report whether a file differs from its recorded checksum."""
-    problem = seals.damage(results.resolve(), path.resolve())
-    return [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
-
-
-def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
-    """Report whether a figure, table or experiment was made by other code than today's or from rows that have changed since."""
-    is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
-    found = []
-    if path.is_file() and is_drawn and catalogue.drawn_by_other_code(path):
-        found.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
-    if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
-        found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
-    if path.is_file() and is_simulated:
+def _outdated(path: Path, parts: Sequence[str], artefacts: Path) -> list[str]:
+    """Report whether a file is damaged, was made by other code than today's, or from rows that have changed since."""
+    problem = seals.damage(artefacts.parents[1].resolve(), path.resolve())
+    sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
+    if path.is_file() and parts[0] in ("figures", "tables"):
+        rows = artefacts / "rows.parquet"
+        if catalogue.drawn_by_other_code(path):
+            sentences.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
+        if rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
+            sentences.append(f"{path} is older than {rows}; run Snakemake to draw it again")
+    if path.is_file() and parts[:2] == ["artefacts", "simulation"]:
         changes = _raised("simulation", {"version": records.read_rows(path).attrs.get("version", 1)})
-        found += [f"{path} was made with {change}; run Snakemake to update it" for change in changes]
-    return found
+        sentences += [f"{path} was made with {change}; run Snakemake to update it" for change in changes]
+    return sentences
 
 
 def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
@@ -191,12 +187,6 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
     stale = ", ".join(filter(None, reasons))
     state = store.marked(identifier, f"stale: {stale}" if stale else "finished")
     return {"state": state, "edited": versions.is_edited(record), **versions.converted(record)}
-
-
-def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from the defaults; all settings if they are invalid in the current version."""
-    study = _valid(settings)
-    return _flat(settings if study is None else study.model_dump(mode="json", exclude_defaults=True))
 
 
 def _valid(settings: Mapping[str, Any]) -> Any:
@@ -217,54 +207,59 @@ def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
     return pd.json_normalize(dict(settings)).to_dict("records")[0]
 
 
-def as_text(found: Mapping[str, Any]) -> str:
-    """Format the provenance of a result for a terminal."""
-    runs, models, spent, comparison = found["runs"], found["language models"], found["time"], found.get("comparison")
-    edited = sum(run["edited"] for run in runs)
-    made = [*runs, *(model for model in models if "versions" in model)]
-    evaluated = [run["evaluated"] for run in runs if "evaluated" in run]
+def as_text(origin: Mapping[str, Any]) -> str:
+    """Format the provenance of a result for a terminal.
 
-    def code(one: Mapping[str, Any]) -> str:
-        return f"{versions.summary(one['code']['versions'])}, commit {one['commit'] or 'unknown'}"
+    Args:
+        origin: result of :func:`provenance_of`.
+    """
+    runs, models, spent, comparison = origin["runs"], origin["language models"], origin["time"], origin.get("comparison")
+    trained = [*runs, *(model for model in models if "versions" in model)]
+    edited = sum(run["edited"] for run in runs)
+
+    def code(record: Mapping[str, Any]) -> str:
+        return f"{versions.summary(record['code']['versions'])}, commit {record['commit'] or 'unknown'}"
 
     took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
-    labels = [f"{one['dataset']}: {one['sentence']}" for one in comparison["headroom"]] if comparison else []
+    labels = [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]] if comparison else []
     entries: dict[str, Iterable[str]] = {
-        "study": [": ".join(filter(None, (found["study"], found.get("title"))))],
-        "written": [found["written"]],
-        "state": found["stale"] or ["up to date with the code and the runs in the store"],
+        "study": [": ".join(filter(None, (origin["study"], origin.get("title"))))],
+        "written": [origin["written"]],
+        "state": origin["stale"] or ["up to date with the code and the runs in the store"],
         "note": [f"{edited} of the runs: {versions.UNEDITED} since they were trained"] if edited else [],
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
         "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
-        "code": map(code, made),
-        "host": (f"{one['machine']['host']} ({one['machine']['system']})" for one in made),
-        "device": (f"{one.get('devices', 1)} × {one['device']}, {one.get('threads', 1)} threads" for one in made),
-        "libraries": (", ".join(f"{name} {version}" for name, version in one["versions"].items()) for one in made),
-        "evaluated": map(code, evaluated),
-        "time": [took] if made else [],
+        "code": map(code, trained),
+        "host": (f"{model['machine']['host']} ({model['machine']['system']})" for model in trained),
+        "device": (f"{model.get('devices', 1)} × {model['device']}, {model.get('threads', 1)} threads" for model in trained),
+        "libraries": (", ".join(f"{name} {version}" for name, version in model["versions"].items()) for model in trained),
+        "evaluated": (code(run["evaluated"]) for run in runs if "evaluated" in run),
+        "time": [took] if trained else [],
         "answer": [*labels, comparison["primary"]["answer"]] if comparison else [],
-        "settings that differ from the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
-        "models": (f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models),
+        "settings that differ from the defaults": (f"{name}: {value}" for name, value in origin["differing"].items()),
+        "models": (
+            f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])} ({model['state']})" for model in models
+        ),
         "candidates": (
-            f"{one['dataset']}, {variant_name(one['objective'], one['variant'])}: validation mean {one['mean']:.4g}, "
-            f"{seed_count([one['seeds']])}{', chosen' if one['chosen'] else ''}: {one['runs']}"
-            for one in found.get("candidates", ())
+            f"{row['dataset']}, {variant_name(row['objective'], row['variant'])}: validation mean {row['mean']:.4g}, "
+            f"{seed_count([row['seeds']])}{', chosen' if row['chosen'] else ''}: {row['runs']}"
+            for row in origin.get("candidates", ())
         ),
         "runs": (
             f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
             for run in runs[:LISTED_RUNS]
         ),
     }
-    lines = [found["result"]]
+    lines = [origin["result"]]
     for name, values in entries.items():
         counts = Counter(values)
-        shown = [one if count == 1 or len(counts) == 1 else f"{count} × {one}" for one, count in counts.items()]
+        shown = [value if count == 1 or len(counts) == 1 else f"{count} × {value}" for value, count in counts.items()]
         if len(shown) == 1 and len(name) <= 9:
             lines.append(f"  {name:<10} {shown[0]}")
         elif shown:
-            lines += [f"  {name}", *(f"    {one}" for one in shown)]
+            lines += [f"  {name}", *(f"    {value}" for value in shown)]
     if len(runs) > LISTED_RUNS:
         lines.append(f"    and {len(runs) - LISTED_RUNS} more; --json lists all runs and settings")
     return "\n".join(lines)

@@ -76,8 +76,8 @@ def writable(path: str | Path) -> Iterator[None]:
         named = Path(error.filename) if isinstance(error.filename, str) else path
         if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a read error
             raise
-        found, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
-        raise UserError(f"cannot write {path} ({found}). Finished work is kept: {remedy}, then try again.") from error
+        problem, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
+        raise UserError(f"cannot write {path} ({problem}). Finished work is kept: {remedy}, then try again.") from error
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -13,15 +13,15 @@ from trueneg.errors import UserError
 VARIABLE = "TRUENEG_CACHE"
 
 
-def cache_folder(own: str | Path, kind: str, *, restricted: bool) -> Path:
-    """Return the folder for intermediates: `kind` in the shared cache, or `own` if there is none or the data are restricted.
+def cache_folder(local: str | Path, kind: str, *, restricted: bool) -> Path:
+    """Return the folder for intermediates: `kind` in the shared cache, or `local` if there is none or the data are restricted.
 
     Raises:
         UserError: if the variable is not the absolute path of a writable folder.
     """
     shared = os.environ.get(VARIABLE)
     if not shared or restricted:
-        return Path(own)
+        return Path(local)
     folder = Path(shared, kind)
     if not folder.is_absolute():
         raise UserError(f"{VARIABLE} is {shared!r}; expected an absolute path, because jobs may start in another folder.")

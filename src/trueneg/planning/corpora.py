@@ -57,10 +57,10 @@ class Corpora:
     def scoring(self, wildcards: Any) -> dict[str, Any]:
         """Return the scoring settings of a language model; the job that gathers the shards' scores runs on the CPU."""
         study = self.studies[wildcards.study]
-        trusted = study.language_models[wildcards.model].trust_remote_code
-        gathers = study.scoring.shards > 1 and "shard" not in dict(wildcards)
-        device = {"device": "cpu"} if gathers else {}
-        return {**study.scoring.model_dump(mode="json"), **device, "trust_remote_code": trusted}
+        settings = study.scoring.model_dump(mode="json")
+        if study.scoring.shards > 1 and "shard" not in dict(wildcards):
+            settings["device"] = "cpu"
+        return {**settings, "trust_remote_code": study.language_models[wildcards.model].trust_remote_code}
 
     def scoring_gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs of a job that scores sentences or gathers their scores."""
@@ -94,11 +94,13 @@ class Corpora:
 
     def _models(self, study: str, corpus: str, model: str) -> str:
         settings = self.studies[study].language_models[model]
-        own = MODELS.format(study=study, corpus=corpus, model=model)
-        return own if settings.train or settings.start is None else _started_from(settings)
+        is_used_unchanged = settings.start is not None and not settings.train
+        return _started_from(settings) if is_used_unchanged else MODELS.format(study=study, corpus=corpus, model=model)
 
 
 def _started_from(settings: LanguageModelSettings) -> Any:
     """Return the manifest of the models named by ``start``; an empty list (no input files) if there are none."""
-    keys = "study", "corpus", "model"
-    return [] if settings.start is None else MODELS.format(**dict(zip(keys, settings.start.split("/"), strict=True)))
+    if settings.start is None:
+        return []
+    study, corpus, model = settings.start.split("/")
+    return MODELS.format(study=study, corpus=corpus, model=model)

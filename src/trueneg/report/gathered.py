@@ -46,7 +46,7 @@ class Gathered:
         self.folder = Path(folder)
         path = self.folder / "study.yaml"
         self.settings = records.read_settings(path)
-        self.study = records.read_study(path, KINDS[self.settings.get("kind", "images")])
+        self.study = records.require_valid(self.settings, KINDS[self.settings.get("kind", "images")], path)
 
     def read(self, *files: str) -> pd.DataFrame:
         """Read one or more parquet artefacts and concatenate their rows."""
@@ -59,7 +59,7 @@ class Gathered:
     @functools.cached_property
     def comparison(self) -> Mapping[str, Any]:
         """The headroom of each data set, the primary contrast and the selection."""
-        return records.read_json(self.folder / "comparison.json", records.Comparison)
+        return records.read_json(self.folder / "comparison.json", records.ComparisonRecord)
 
     @functools.cached_property
     def variants(self) -> pd.DataFrame:

@@ -50,8 +50,8 @@ def summarise_study(
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
-    records = [record for path in inputs.runs for record in read_json(path, [RunRecord])]
-    records += [record for path in inputs.pilots for record in read_json(path, [RunRecord])]
+    records = [record for path in inputs.runs for record in read_json(path, list[RunRecord])]
+    records += [record for path in inputs.pilots for record in read_json(path, list[RunRecord])]
     _refuse_other_runs(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)

@@ -70,12 +70,13 @@ TABLES = {
     "artefacts": "|".join(ARTEFACTS),
 }
 OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
-READINGS = rf"((sources|pairs)/{NAME}|{NAME}/text/{NAME}/reports)"
-EARLIER = rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|user_files/{READINGS}\.files\.json"
+GATHERED = ("rows", "curves", "subsets")  # tables whose files are tables themselves
+INPUTS = rf"(?:(?:sources|pairs)/{NAME}|{NAME}/text/{NAME}/reports)"  # places of the records of the data
+EARLIER = rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|user_files/{INPUTS}\.files\.json"
 KEY = ["dataset", "objective", "block"]
 
 
-class Block(NamedTuple):
+class EvidenceBlock(NamedTuple):
     """The runs of one objective on one data set for one block of seeds.
 
     Attributes:
@@ -98,53 +99,73 @@ class Block(NamedTuple):
         return [pattern.format(self.place) for pattern in BLOCK]
 
 
+class Description(BaseModel):
+    """The content of ``study.json``.
+
+    Attributes:
+        study: name of the study.
+        protocol: the study's protocol.
+        missing: why a block is not part of the evidence, by its place.
+        epochs: largest number of epochs in a training curve.
+        tuning: the decision of a tuned study.
+        user_files: records of the data that were read, by place in the results folder.
+        files: SHA-256 of each other file of the evidence, by its name.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[2] = 2
+    study: str
+    protocol: Protocol | None
+    missing: dict[str, str]
+    epochs: int = EPOCHS
+    tuning: Decision | None
+    user_files: dict[str, dict[str, Any]]
+    files: dict[str, str]
+
+
 @dataclasses.dataclass
 class Evidence:
     """The evidence of a study in memory, whatever form it was read from.
 
     Attributes:
-        study: name of the study.
+        description: the content of ``study.json``, without checksums of files that are not written yet.
         manifests: manifests, by the block's place.
         records: records of the runs, by the block's place.
         tables: rows, curves and subsets, by path below ``results/<study>``.
         artefacts: content of the other files, by path below ``results/<study>``.
-        user_files: records of the data that were read, by place in the results folder.
-        tuning: the decision of a tuned study.
-        protocol: the study's protocol.
-        missing: why a block is not part of the evidence, by its place.
     """
 
-    study: str
+    description: Description
     manifests: dict[str, dict[str, Any]]
     records: dict[str, list[dict[str, Any]]]
     tables: dict[str, pa.Table]
-    artefacts: dict[str, bytes] = dataclasses.field(default_factory=dict)
-    user_files: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    tuning: Decision | None = None
-    protocol: Protocol | None = None
-    missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    artefacts: dict[str, bytes]
 
-    def blocks(self, folder: Path, remedy: str = AGAIN) -> list[Block]:
+    def blocks(self, folder: Path, remedy: str = AGAIN) -> list[EvidenceBlock]:
         """Return the blocks after checking that their files agree with each other; `folder` is named in messages."""
         listed = {pattern.format(place) for place in self.manifests for pattern in BLOCK}
         if unlisted := sorted(file for file in self.tables if table_of(file) in ("rows", "curves") and file not in listed):
             raise UserError(f"{folder}: {unlisted[0]} has no manifest and record. {remedy}")
         return [self._block(place, folder, remedy) for place in self.manifests]
 
-    def _block(self, place: str, folder: Path, remedy: str) -> Block:
+    def _block(self, place: str, folder: Path, remedy: str) -> EvidenceBlock:
         manifest, rows, curves, runs = (pattern.format(place) for pattern in BLOCK)
-        if missing := [file for file in (rows, curves) if file not in self.tables]:
-            raise UserError(f"{folder}: {missing[0]} is missing. {remedy}")
         frames = []
         for file, columns in ((rows, COLUMNS), (curves, ["run"])):
+            if file not in self.tables:
+                raise UserError(f"{folder}: {file} is missing. {remedy}")
             if absent := set(columns).difference(self.tables[file].column_names):
                 raise UserError(f"{folder}: {file} has no columns {', '.join(sorted(absent))}. {remedy}")
             frames.append(self.tables[file].to_pandas())
         checksums = {run["id"]: run["checksum"] for run in self.manifests[place]["runs"]}
-        block = Block(place, checksums, self.records[place], typed(frames[0]), frames[1])
-        runs_of = {runs: {record["id"] for record in block.records}, rows: {*block.rows["run"]}, curves: {*block.curves["run"]}}
-        for file, identifiers in runs_of.items():
-            if identifiers != checksums.keys():
+        block = EvidenceBlock(place, checksums, self.records[place], typed(frames[0]), frames[1])
+        for file, identifiers in (
+            (runs, [record["id"] for record in block.records]),
+            (rows, block.rows["run"]),
+            (curves, block.curves["run"]),
+        ):
+            if {*identifiers} != checksums.keys():
                 raise UserError(f"{folder}: {file} and {manifest} name different runs. {remedy}")
         if not np.isfinite(block.rows["value"]).all() or block.rows.duplicated(["run", "split", *KEYS]).any():
             raise UserError(f"{folder}: {rows}: expected finite values, and each measurement once per run and split. {remedy}")
@@ -158,21 +179,6 @@ class Evidence:
             for pattern, content in ((BLOCK[0], self.manifests[place]), (BLOCK[-1], self.records[place])):
                 files[pattern.format(place)] = (json.dumps(content, indent=2) + "\n").encode()
         return files
-
-
-class Description(BaseModel):
-    """The content of ``study.json``."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: Literal[2] = 2
-    study: str
-    protocol: Protocol | None
-    missing: dict[str, str]
-    epochs: int = EPOCHS
-    tuning: Decision | None
-    user_files: dict[str, dict[str, Any]]
-    files: dict[str, str]
 
 
 def table_of(file: str) -> str | None:
@@ -194,13 +200,14 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     manifests, records = {}, {}
     for place in places:
         manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest, remedy)
-        runs = read_json(folder / BLOCK[-1].format(place), [EvaluatedRun], remedy)
+        runs = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun], remedy)
         with reading(folder / BLOCK[-1].format(place), EXPORT, remedy):
             records[place] = [converted(record) for record in runs]
     tables = {file: _read_table(folder / file, remedy) for file in files}
     artefacts = {file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"}
     tables = {file: table for file, table in tables.items() if file not in artefacts}
-    return Evidence(study, manifests, records, tables, artefacts)
+    description = Description(study=study, protocol=None, missing={}, tuning=None, user_files={}, files={})
+    return Evidence(description, manifests, records, tables, artefacts)
 
 
 def write_evidence(evidence: Evidence, target: Path) -> None:
@@ -210,25 +217,20 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
     try:
         with writable(target):
             made.mkdir(parents=True)
-            by_table: dict[str, dict[str, pa.Table]] = {}
-            for file, table in evidence.tables.items():
-                by_table.setdefault(str(table_of(file)), {})[file] = table
-            gathered = {name: _gathered(_thinned(tables) if name == "curves" else tables) for name, tables in by_table.items()}
+            tables = {}
+            for name in GATHERED:
+                if files := [file for file in evidence.tables if table_of(file) == name]:
+                    thin = _thinned if name == "curves" else lambda table: table
+                    tables[name] = _gathered({file: thin(evidence.tables[file]) for file in files})
             if evidence.manifests:
-                gathered["runs"] = _runs(evidence)
+                tables["runs"] = _runs(evidence)
             if evidence.artefacts:
-                gathered["artefacts"] = pa.table({"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]})
-            for name, table in gathered.items():
+                tables["artefacts"] = pa.table({"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]})
+            for name, table in tables.items():
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
-            description = Description(
-                study=evidence.study,
-                protocol=evidence.protocol,
-                missing=evidence.missing,
-                tuning=evidence.tuning,
-                user_files=evidence.user_files,
-                files={path.name: file_checksum(path) for path in sorted(made.iterdir())},
-            )
-            write_text(made / STUDY, json.dumps(description.model_dump(mode="json"), indent=1) + "\n")
+            checksums = {path.name: file_checksum(path) for path in sorted(made.iterdir())}
+            described = evidence.description.model_dump(mode="json") | {"files": checksums}
+            write_text(made / STUDY, json.dumps(described, indent=1) + "\n")
             earlier = target.with_name(f".{target.name}.{os.getpid()}.earlier")
             if target.exists():
                 target.rename(earlier)
@@ -253,17 +255,14 @@ def _read_description(folder: Path) -> Evidence:
         described = Description.model_validate_json(path.read_bytes())
     _refuse_changes(folder, described.files, lambda name: name.removesuffix(".parquet") in ("runs", *TABLES), path)
     for place, record in described.user_files.items():
-        if not re.fullmatch(READINGS, place):
+        if not re.fullmatch(INPUTS, place):
             raise UserError(f"{path}: user_files.{place!r} is not the place of a record. {AGAIN}")
         require_valid(record, UserFilesRecord, path, AGAIN)
-    tables: dict[str, pa.Table] = {}
-    for name in ("rows.parquet", "curves.parquet", "subsets.parquet"):
-        tables |= _separated(folder / name) if name in described.files else {}
-    manifests, records = _blocks_of(described.study, folder / "runs.parquet") if "runs.parquet" in described.files else ({}, {})
-    artefacts = _artefacts_of(folder / "artefacts.parquet") if "artefacts.parquet" in described.files else {}
-    evidence = Evidence(described.study, manifests, records, tables, artefacts, described.user_files)
-    evidence.tuning, evidence.protocol, evidence.missing = described.tuning, described.protocol, described.missing
-    return evidence
+    paths = {path.stem: path for path in folder.glob("*.parquet")}
+    manifests, records = _blocks_of(described.study, paths["runs"]) if "runs" in paths else ({}, {})
+    tables = {file: table for name in GATHERED if name in paths for file, table in _separated(paths[name]).items()}
+    artefacts = _artefacts_of(paths["artefacts"]) if "artefacts" in paths else {}
+    return Evidence(described, manifests, records, tables, artefacts)
 
 
 def _read_earlier(folder: Path) -> Evidence:
@@ -276,12 +275,11 @@ def _read_earlier(folder: Path) -> Evidence:
         if missing := sorted({pattern.format(place) for pattern in BLOCK}.difference(sums)):
             raise UserError(f"{path} does not list {missing[0]}. {AGAIN}")
     evidence = read_results(folder.name, folder, places, filter(table_of, sums), AGAIN)
-    readings = (file.removeprefix("user_files/") for file in sums if file.startswith("user_files/"))
-    evidence.user_files = {
-        file.removesuffix(".files.json"): read_json(folder / "user_files" / file, UserFilesRecord, AGAIN) for file in readings
-    }
+    for file in sums:
+        if match := re.fullmatch(rf"user_files/({INPUTS})\.files\.json", file):
+            evidence.description.user_files[match[1]] = read_json(folder / file, UserFilesRecord, AGAIN)
     if WINNERS in sums:
-        evidence.tuning = Decision.of(read_json(folder / WINNERS, Winners, AGAIN))
+        evidence.description.tuning = Decision.of(read_json(folder / WINNERS, Winners, AGAIN))
     return evidence
 
 
@@ -327,20 +325,20 @@ def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[
             records.setdefault(place, []).append(json.loads(row["record"]))
     for place, manifest in manifests.items():
         require_valid(manifest, Manifest, path, AGAIN)
-        require_valid(records[place], [EvaluatedRun], path, AGAIN)
+        require_valid(records[place], list[EvaluatedRun], path, AGAIN)
         with reading(path, EXPORT, AGAIN):
             records[place] = [converted(record) for record in records[place]]
     return manifests, records
 
 
-def _thinned(curves: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+def _thinned(curves: pa.Table) -> pa.Table:
     """Return training curves with at most :data:`EPOCHS` epochs per run."""
-    thinned = {}
-    for file, table in curves.items():
-        runs = pd.Series(table["run"].to_pylist()).groupby(table["run"].to_pylist()).indices.values()
-        kept = [of_run[np.linspace(0, len(of_run) - 1, min(len(of_run), EPOCHS)).round().astype(int)] for of_run in runs]
-        thinned[file] = table.take(np.sort(np.concatenate(kept))) if kept else table
-    return thinned
+    runs = pd.Series(curves["run"].to_pylist())
+    lines = [
+        of_run[np.linspace(0, len(of_run) - 1, min(len(of_run), EPOCHS)).round().astype(int)]
+        for of_run in runs.groupby(runs).indices.values()
+    ]
+    return curves.take(np.sort(np.concatenate(lines))) if lines else curves
 
 
 def _gathered(tables: Mapping[str, pa.Table]) -> pa.Table:

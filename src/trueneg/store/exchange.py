@@ -28,15 +28,15 @@ from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
-from trueneg.store import user_files
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
+from trueneg.store.data_input import PLACES, DataInput, moved, of_images, of_joined_reports, of_pairs, placed
 from trueneg.store.evidence import (
     AGAIN,
     EPOCHS,
     STUDY,
     SUMS,
-    Block,
     Evidence,
+    EvidenceBlock,
     parquet,
     read_evidence,
     read_results,
@@ -88,30 +88,32 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     require_intact(results, [source / file for file in (*evidence.tables, *evidence.artefacts)])
     require_intact(results, [source / file for place in places for file in (BLOCK[0].format(place), BLOCK[-1].format(place))])
     blocks = evidence.blocks(source, RECREATE)
-    evidence.missing = {place: reason for place, reason in missing.items() if reason}
-    for recorded, reading in _readings(name, studies, [record for block in blocks for record in block.records]):
+    description, records = evidence.description, [record for block in blocks for record in block.records]
+    description.missing = {place: reason for place, reason in missing.items() if reason}
+    for recorded, configured in _inputs(name, studies, records):
         path = recorded.record(results)
-        record = user_files.moved(read_json(path, UserFilesRecord), reading.settings) if path.is_file() else None
-        if record is not None:
-            evidence.user_files.setdefault(reading.place, record)
-    for records in evidence.records.values():
-        _place_data(records, study.dataset.model_dump())
+        content = moved(read_json(path, UserFilesRecord), configured.settings) if path.is_file() else None
+        if content is not None:
+            description.user_files.setdefault(configured.place, content)
+    for record in records:
+        dataset = placed(record["settings"]["dataset"], study.dataset.model_dump())
+        record["settings"] = record["settings"] | {"dataset": dataset}
     pilots = [place for place, job in planned.items() if job.is_pilot]
     if pilots and not any(missing[place] for place in pilots):
         content, _ = select_from(_rows(blocks, pilots), selecting(study))
-        evidence.tuning = Decision.of(content)
+        description.tuning = Decision.of(content)
     if protocol := committed_protocol(name, getattr(study, "protocol", None), results):
-        evidence.protocol = Protocol.model_validate(protocol)
+        description.protocol = Protocol.model_validate(protocol)
     write_evidence(evidence, target)
     files = [path.stat().st_size for path in target.iterdir()]
     runs = {identifier for block in blocks for identifier in block.checksums}
     said = f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target} ({sum(files) / 1e6:.1f} MB)"
     thinned = [block.place for block in blocks if block.curves.groupby("run").size().max() > EPOCHS]
     note = f"; training curves of {counted(len(thinned), 'block')} thinned to {EPOCHS} epochs" if thinned else ""
-    return f"{said}{note}{_missing(evidence.missing)}."
+    return f"{said}{note}{_missing(evidence.description.missing)}."
 
 
-def _outdated(job: Job, block: Block, store: RunStore) -> str:
+def _outdated(job: Job, block: EvidenceBlock, store: RunStore) -> str:
     """Return why the files of a block are outdated; empty if they are up to date."""
     recorded = {record["seed"]: record["settings"] for record in block.records}
     requested = [{run.seed: run.settings for run in choice.runs} for choice in job.choices.values()]
@@ -136,7 +138,7 @@ def _further(folder: Path, places: Iterable[str]) -> list[str]:
     return [file for file in files if file in subsets or table_of(file) == "artefacts"]
 
 
-def _rows(blocks: Iterable[Block], places: Iterable[str]) -> pd.DataFrame:
+def _rows(blocks: Iterable[EvidenceBlock], places: Iterable[str]) -> pd.DataFrame:
     rows = {block.place: block.rows for block in blocks}
     return pd.concat([rows[place] for place in places], ignore_index=True)
 
@@ -166,15 +168,16 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     """
     name, stamp = folder.name, stamp or time.time_ns()
     evidence, store = read_evidence(folder), RunStore(results / "runs")
-    if name in RESERVED_NAMES or evidence.study != name:
-        problem = f"{folder} contains the study {evidence.study}"
+    description = evidence.description
+    if name in RESERVED_NAMES or description.study != name:
+        problem = f"{folder} contains the study {description.study}"
         raise UserError(f"{problem}; expected a folder named after its study, whose name is none of {', '.join(RESERVED_NAMES)}.")
     blocks = evidence.blocks(folder)
     for block in blocks:
         _refuse_foreign(block, evidence, folder)
     content = evidence.files() | _decided(evidence, blocks, folder)
-    if evidence.protocol is not None:
-        content[PROTOCOL] = (json.dumps(evidence.protocol.model_dump(), indent=1) + "\n").encode()
+    if description.protocol is not None:
+        content[PROTOCOL] = (json.dumps(description.protocol.model_dump(), indent=1) + "\n").encode()
     files = {results / name / file: data for file, data in content.items()}
     added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
     of_blocks = {block.place: [results / name / file for file in block.files] for block in blocks}
@@ -184,17 +187,17 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
         if not all(path.is_file() and path.read_bytes() == files[path] for path in paths):
             _write({path: files[path] for path in paths}, stamp, results)
     block_files = {path for paths in of_blocks.values() for path in paths}
-    for place, record in evidence.user_files.items():
+    for place, record in description.user_files.items():
         files[results / f"{place}.files.json"] = (json.dumps(record, indent=1) + "\n").encode()
     _write({path: data for path, data in files.items() if path not in block_files and not path.exists()}, stamp, results)
     kept = len(added) - sum(added.values())
     note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
-    return f"{name}: imported {counted(sum(added.values()), 'run')}{note}{_missing(evidence.missing)}."
+    return f"{name}: imported {counted(sum(added.values()), 'run')}{note}{_missing(evidence.description.missing)}."
 
 
-def _decided(evidence: Evidence, blocks: Iterable[Block], folder: Path) -> dict[str, bytes]:
+def _decided(evidence: Evidence, blocks: Iterable[EvidenceBlock], folder: Path) -> dict[str, bytes]:
     """Return the files of a tuned study's winners, computed from the pilot seeds' rows; refuse another decision."""
-    if (decision := evidence.tuning) is None:
+    if (decision := evidence.description.tuning) is None:
         return {}
     pilots = [block.place for block in blocks if block.rows["seed"].isin(decision.seeds).all()]
     try:
@@ -226,9 +229,9 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     """
     folder, record = store.folder(identifier), store.record(identifier, RunRecord)
     for path in sorted(folder.glob(RunStore.EVALUATED)):
-        found = read_json(path, Evaluation, "Remove its folder to train the run again.")
-        if same_evaluation(training_kind(record["settings"]), found["evaluated"]["settings"], settings):
-            return found | {"rows": [{"seed": record["seed"], "run": identifier, **row} for row in found["rows"]]}
+        evaluation = read_json(path, Evaluation, "Remove its folder to train the run again.")
+        if same_evaluation(training_kind(record["settings"]), evaluation["evaluated"]["settings"], settings):
+            return evaluation | {"rows": [{"seed": record["seed"], "run": identifier, **row} for row in evaluation["rows"]]}
     problem = "this run was imported without weights, and its rows were measured with other evaluation settings"
     raise UserError(f"{folder}: {problem}. Restore them, or remove this folder and the manifests that list it to train it again.")
 
@@ -242,9 +245,7 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
 
 
-def _readings(
-    name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[user_files.Reading, user_files.Reading]]:
+def _inputs(name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[DataInput, DataInput]]:
     """Yield the inputs of a study that trains, as they may have been recorded and as the configuration names them.
 
     Args:
@@ -253,29 +254,23 @@ def _readings(
         records: records of its runs; they name the data by the paths at the time.
     """
     study = studies[name]
-    kinds = [user_files.of_images]
+    kinds = [of_images]
     if isinstance(study, ImageTextStudy):
-        kinds = [functools.partial(kind, studies=studies) for kind in (user_files.of_pairs, user_files.of_joined_reports)]
-    found = [{key: record["settings"]["dataset"].get(key) for key in user_files.PLACES} for record in records]
-    paths = {json.dumps(one): one for one in found}.values()
+        kinds = [functools.partial(kind, studies=studies) for kind in (of_pairs, of_joined_reports)]
+    recorded = dict.fromkeys(tuple(record["settings"]["dataset"].get(key) for key in PLACES) for record in records)
     runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
-        for kind, recorded in itertools.product(kinds, [{}, *paths]):
-            yield kind({key: recorded.get(key, value) for key, value in dataset.items()}), kind(dataset)
+        for kind, places in itertools.product(kinds, [(), *recorded]):
+            moves = dict(zip(PLACES, places, strict=False))
+            yield kind({key: moves.get(key, value) for key, value in dataset.items()}), kind(dataset)
 
 
-def _place_data(records: Iterable[dict[str, Any]], dataset: Mapping[str, Any]) -> None:
-    """Write the data into the records of runs as the configuration names them."""
-    for record in records:
-        record["settings"] = record["settings"] | {"dataset": user_files.placed(record["settings"]["dataset"], dataset)}
-
-
-def _refuse_foreign(block: Block, evidence: Evidence, folder: Path) -> None:
+def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> None:
     """Check that a block belongs to the study, and that its runs' ids follow from their settings and data."""
-    manifest, names = evidence.manifests[block.place], {*block.rows["study"], evidence.manifests[block.place]["study"]}
-    dataset, objective, _ = block.place.split("/")
-    if names != {evidence.study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
-        problem = f"{folder} contains rows of {', '.join(sorted(names - {evidence.study})) or block.place}"
+    manifest, study = evidence.manifests[block.place], evidence.description.study
+    names, (dataset, objective, _) = {*block.rows["study"], manifest["study"]}, block.place.split("/")
+    if names != {study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
+        problem = f"{folder} contains rows of {', '.join(sorted(names - {study})) or block.place}"
         raise UserError(f"{problem}; expected a folder named after the study whose rows it contains.")
     for record in block.records:
         run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
@@ -284,10 +279,10 @@ def _refuse_foreign(block: Block, evidence: Evidence, folder: Path) -> None:
             raise UserError(f"{problem}; they were changed, or another version of TrueNeg exported them. {AGAIN}")
 
 
-def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> bool:
+def _import_run(record: Mapping[str, Any], block: EvidenceBlock, store: RunStore) -> bool:
     """Write an exported run to the store, and return True; return False if another training of it is kept instead."""
     identifier, checksum = record["id"], block.checksums[record["id"]]
-    own = {key: value for key, value in record.items() if key != "evaluated"} | {"checksum": checksum}
+    training = {key: value for key, value in record.items() if key != "evaluated"} | {"checksum": checksum}
     rows = block.rows.loc[block.rows["run"] == identifier, ["split", *KEYS, "value"]].astype(object)
     evaluation = {"evaluated": record["evaluated"], "rows": rows.where(rows.notna(), None).to_dict("records")}
     settings = json.dumps(record["evaluated"]["settings"], sort_keys=True)
@@ -300,7 +295,7 @@ def _import_run(record: Mapping[str, Any], block: Block, store: RunStore) -> boo
         if state != "imported":
             curves = block.curves[block.curves["run"] == identifier]
             write_tables({folder / RunStore.CURVES: curves.drop(columns=IDENTITY, errors="ignore")})
-            write_text(folder / RunStore.RECORD, json.dumps(own, indent=2) + "\n")
+            write_text(folder / RunStore.RECORD, json.dumps(training, indent=2) + "\n")
             store.forget_progress(identifier)
         seal(store.path.parent, [folder / name, folder / RunStore.CURVES, folder / RunStore.RECORD])
     return True

@@ -47,18 +47,18 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     removed = frozen()["removed"].get(training_kind(settings), {})
     sections = {section: dict(values) for section, values in settings.items()}
     # The temperature is a single setting that can be specified in either the objective or the training.
-    own = sections["objective"].pop("temperature", None)
-    if own is not None:
-        sections["training"]["temperature"] = own
-    found: dict[str, dict[str, Any]] = {}
+    temperature = sections["objective"].pop("temperature", None)
+    if temperature is not None:
+        sections["training"]["temperature"] = temperature
+    affecting: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
         model, left_out = model_of(settings, section), frozen_values(settings, section)
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
             execution_only = (section, key) in RETIRED if field is None else is_technical(field)
             if not execution_only and value != left_out.get(key, MISSING):
-                found.setdefault(section, {})[key] = _nested(value, removed)
-    return found
+                affecting.setdefault(section, {})[key] = _nested(value, removed)
+    return affecting
 
 
 def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
@@ -82,9 +82,9 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
     Raises:
         UserError: if they differ in a setting that affects training.
     """
-    if different := different_settings(recorded, requested):
-        found = f"has the requested id but different settings ({'; '.join(different)})"
-        raise UserError(f"{path}: this run {found}. Move its folder away to train it again.")
+    if different := "; ".join(different_settings(recorded, requested)):
+        problem = f"this run has the requested id but different settings ({different})"
+        raise UserError(f"{path}: {problem}. Move its folder away to train it again.")
 
 
 def different_settings(recorded: RunSettings, requested: RunSettings) -> list[str]:
@@ -110,12 +110,11 @@ def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[s
     """
     (model,) = models_within(STUDIES[kind].model_fields["evaluation"].annotation)
     try:
-        found = model.model_validate({key: value for key, value in recorded.items() if key in model.model_fields})
+        earlier = model.model_validate({key: value for key, value in recorded.items() if key in model.model_fields})
     except ValidationError:  # a value that is no longer allowed
         return False
-    wanted = model.model_validate(dict(requested))
-    affecting = [key for key, field in model.model_fields.items() if not is_technical(field)]
-    return all(getattr(found, key) == getattr(wanted, key) for key in affecting)
+    technical = {key for key, field in model.model_fields.items() if is_technical(field)}
+    return earlier.model_dump(exclude=technical) == model.model_validate(dict(requested)).model_dump(exclude=technical)
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
@@ -124,7 +123,7 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     # The objective's section is one of the study's objectives.
     field = study.model_fields.get("objectives" if section == "objective" else section) if study is not None else None
     models = models_within(field.annotation) if field else []
-    return models[0] if len(models) == 1 else next((one for one in models if _describes(one, settings[section])), None)
+    return models[0] if len(models) == 1 else next((model for model in models if _describes(model, settings[section])), None)
 
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:

@@ -16,18 +16,18 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
         For each model ``name``, ``corpus``, ``state`` (``finished``, ``stale: …`` or ``used as released``), ``folder``,
         ``checksum`` and the keys of its record.
     """
-    found = []
+    models = []
     for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
         for model in records.read_json(manifest, records.LanguageModelManifest)["models"]:
             path = results / "language_models" / Path(model["folder"]).name / RunStore.RECORD
             record, state = {}, "used as released"
             if model["checksum"] is not None and path.is_file():
-                record = records.read_json(path, records.LanguageModelRecord)
+                record = records.read_json(path, records.TrainingRecord)
                 record = record | {"code": versions.language_model_code(record)}
                 raised = versions.stale_language_model(record)
                 state = f"stale: {raised[0]}" if raised else "finished"
-            found.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
-    return found
+            models.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
+    return models
 
 
 def read_language_models(manifest: str | Path) -> dict[str, Any]:

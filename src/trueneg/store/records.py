@@ -5,7 +5,7 @@ import json
 import reprlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import pandas as pd
 import yaml
@@ -13,9 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.specs.settings import Study
-
-SomeStudy = TypeVar("SomeStudy", bound=Study)
 
 AGAIN = "Delete it so that Snakemake recreates it."
 ABSENT: Any = None  # default of an optional key; null is not allowed as its value
@@ -60,13 +57,13 @@ class Environment(Content):
         return self
 
 
-class Named(Content):
+class NamedSection(Content):
     """A setting that is selected by its name."""
 
     name: str
 
 
-class Source(Named):
+class Source(NamedSection):
     """The training data: name and checksum."""
 
     checksum: str
@@ -83,8 +80,8 @@ class RunSettings(Content):
     """The sections of a run's settings that readers use."""
 
     dataset: dict[str, Any]
-    encoder: Named
-    objective: Named
+    encoder: NamedSection
+    objective: NamedSection
     training: Length
 
 
@@ -95,17 +92,13 @@ class EvaluationEnvironment(Environment):
 
 
 class TrainingRecord(Environment):
-    """What the records of all trained models contain."""
+    """Provenance of a trained model."""
 
     id: RunId
     device: str
     seconds: float
     attempts: list[Any]
     checksum: str = ABSENT
-
-
-class LanguageModelRecord(TrainingRecord):
-    """Provenance of a language model."""
 
 
 class RunRecord(TrainingRecord):
@@ -138,7 +131,7 @@ class ImportedRun(RunRecord):
     checksum: str
 
 
-class Training(Content):
+class TrainingSection(Content):
     """The section of the training settings."""
 
     training: dict[str, Any]
@@ -147,7 +140,7 @@ class Training(Content):
 class TrainedSettings(Content):
     """The part of a run's record that all of its readers need."""
 
-    settings: Training
+    settings: TrainingSection
 
 
 class Row(Content):
@@ -218,7 +211,7 @@ class LanguageModelManifest(Content):
     models: list[ListedLanguageModel]
 
 
-class Protocol(Content):
+class ComparedProtocol(Content):
     """The committed protocol of a comparison."""
 
     file: str
@@ -256,22 +249,22 @@ class Measured(Content):
     group: str | None
 
 
-class PrimaryContrast(Measured):
+class PrimaryAnswer(Measured):
     """The answer to a study's question."""
 
     answer: str
     outcome: str
 
 
-class Comparison(Content):
+class ComparisonRecord(Content):
     """Results of a study's comparison."""
 
     seeds: Count
-    protocol: Protocol | None = None
+    protocol: ComparedProtocol | None = None
     headroom: list[Headroom]
     selected_by: dict[str, Any] = Field(alias="selected by")
     selection: list[Selection]
-    primary: PrimaryContrast
+    primary: PrimaryAnswer
 
 
 class Candidate(Content):
@@ -341,15 +334,12 @@ class UserFilesRecord(Content):
     images: ImageFilesStatus
 
 
-Model = type[Content] | list[type[Content]]
-
-
-def read_json(path: str | Path, model: Model | None = None, remedy: str = AGAIN) -> Any:
+def read_json(path: str | Path, model: Any = None, remedy: str = AGAIN) -> Any:
     """Read a JSON file and return its content as parsed, including keys that the model does not have.
 
     Args:
         path: the file.
-        model: model that the content must match; a one-element list if the content is a list of such items.
+        model: the type that the content must have: a :class:`Content` or a list of them; None: any.
         remedy: a sentence that tells the user how to fix an invalid file.
 
     Raises:
@@ -363,7 +353,7 @@ def read_settings(path: str | Path) -> Any:
     return _read(path, yaml.safe_load, TitledStudy, AGAIN)
 
 
-def _read(path: str | Path, parse: Callable[[str], Any], model: Model | None, remedy: str) -> Any:
+def _read(path: str | Path, parse: Callable[[str], Any], model: Any, remedy: str) -> Any:
     with reading(path, Path(path).suffix[1:].upper(), remedy, missing=RUN_STEP):
         content = parse(Path(path).read_text(encoding="utf-8"))
     if model is not None:
@@ -371,14 +361,14 @@ def _read(path: str | Path, parse: Callable[[str], Any], model: Model | None, re
     return content
 
 
-def require_valid(content: Any, model: Model, path: str | Path, remedy: str) -> None:
-    """Compare content of a file with a model; the arguments are those of :func:`read_json`.
+def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAIN) -> Any:
+    """Return content of a file as an instance of a model; the arguments are those of :func:`read_json`.
 
     Raises:
         UserError: if the content does not match the model.
     """
     try:
-        _adapter(model[0] if isinstance(model, list) else model, isinstance(model, list)).validate_python(content)
+        return _adapter(model).validate_python(content)
     except ValidationError as error:
         mistake = error.errors(include_url=False)[0]
         place = ".".join(map(str, mistake["loc"])) or "the content"
@@ -387,22 +377,7 @@ def require_valid(content: Any, model: Model, path: str | Path, remedy: str) -> 
         raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
 
 
-@functools.cache
-def _adapter(model: type[Content], is_list: bool) -> TypeAdapter[Any]:
-    return TypeAdapter(list[model] if is_list else model)  # type: ignore[valid-type]
-
-
-def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
-    """Read the resolved settings of a study from its ``study.yaml``.
-
-    Raises:
-        UserError: if the file is missing, damaged, or does not match the model.
-    """
-    try:
-        return model.model_validate(read_settings(path))
-    except ValidationError as error:
-        found = " ".join(str(error).split())[:200]
-        raise UserError(f"{path}: does not match the current settings of a study ({found}). {AGAIN}") from error
+_adapter = functools.cache(TypeAdapter)
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:

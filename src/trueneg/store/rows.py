@@ -34,7 +34,7 @@ def reported(rows: pd.DataFrame, selection: Iterable[Mapping[str, Any]]) -> pd.D
         rows: rows of a study.
         selection: entries of ``selection`` in the study's ``comparison.json``.
     """
-    chosen = {(one["dataset"], one["objective"]): one["variant"] for one in selection if one["candidates"] > 1}
+    chosen = {(entry["dataset"], entry["objective"]): entry["variant"] for entry in selection if entry["candidates"] > 1}
     places = zip(rows["dataset"], rows["objective"], rows["variant"], strict=True)
     return rows[[chosen.get((dataset, objective), variant) == variant for dataset, objective, variant in places]]
 

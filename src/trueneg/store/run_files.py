@@ -17,9 +17,9 @@ WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder",
 def named_files(settings: Settings) -> dict[str, str]:
     """Return the files and released weights that a run's settings name, by role, such as ``encoder weights``."""
     guide: Any = settings["objective"].get("guide") or {}
-    found = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
-    named = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
-    return found | {what: name for what, name in named.items() if isinstance(name, str)}
+    features = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
+    weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
+    return features | {role: name for role, name in weights.items() if isinstance(name, str)}
 
 
 def run_checksums(settings: Settings) -> dict[str, str]:
@@ -30,9 +30,9 @@ def run_checksums(settings: Settings) -> dict[str, str]:
     """
     named = named_files(settings)
     if FEATURES in named and not Path(named[FEATURES]).is_file():
-        found = f"guide.path is {named[FEATURES]}; expected a .safetensors file"
-        raise UserError(f"{found}. Correct the path, or write the features there.")
-    return {what: checksum_of(name) for what, name in named.items() if Path(name).is_file()}
+        problem = f"guide.path is {named[FEATURES]}; expected a .safetensors file"
+        raise UserError(f"{problem}. Correct the path, or write the features there.")
+    return {role: checksum_of(name) for role, name in named.items() if Path(name).is_file()}
 
 
 def checksum_of(path: str | Path) -> str:

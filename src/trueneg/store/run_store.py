@@ -121,8 +121,8 @@ class RunStore:
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Read the records of all finished and imported runs, by id, and check all of their keys."""
-        found = sorted(self.path.glob(f"*/{self.RECORD}"))
-        return {path.parent.name: self.record(path.parent.name, RunRecord) for path in found}
+        identifiers = (path.parent.name for path in sorted(self.path.glob(f"*/{self.RECORD}")))
+        return {identifier: self.record(identifier, RunRecord) for identifier in identifiers}
 
     def progress(self, identifier: str) -> dict[str, Any]:
         """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""

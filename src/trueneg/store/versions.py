@@ -107,7 +107,7 @@ def _task_names(kind: str) -> Iterator[str]:
 
 
 def reading_version(kind: str, source: str) -> int:
-    """Return the current version of the code that reads a source (:class:`trueneg.store.user_files.Reading`)."""
+    """Return the current version of the code that reads a source (:class:`trueneg.store.data_input.DataInput`)."""
     if kind == "benchmark":
         return _task_version("image-text", source)
     return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]

@@ -56,7 +56,7 @@ class Decision(BaseModel):
 
 def selecting(study: TrainedStudy) -> dict[str, Any]:
     """Return everything that determines a tuned study's winners except the rows of its first stage."""
-    tuned = {name: list(found.values()) for name, found in families(study).items()}
+    tuned = {name: list(variants.values()) for name, variants in families(study).items()}
     return {"rule": study.tuning and study.tuning.rule, "measured": study.selected_by._asdict(), "candidates": tuned}
 
 

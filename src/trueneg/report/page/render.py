@@ -16,7 +16,7 @@ from PIL import Image
 from trueneg.io.files import write_text
 from trueneg.report.page.examples import webp
 from trueneg.report.page.study import StudyPage
-from trueneg.store import history
+from trueneg.report.run_table import run_table
 
 HERE = Path(__file__).parent
 FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
@@ -67,7 +67,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
 
 def _other_runs(results: Path, known: Collection[str]) -> list[Any]:
     """List stored runs that belong to no study on the page: unfinished runs, and runs of studies that are not on it."""
-    table = history.run_table(results, measured=False)
+    table = run_table(results, measured=False)
     shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
     return shown.astype(object).where(shown.notna(), "–").to_dict("records")
 

@@ -12,6 +12,7 @@ import pandas as pd
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted
 from trueneg.report import catalogue
 from trueneg.report.declared import PAIRED
@@ -28,7 +29,6 @@ from trueneg.report.tables.comparisons import compared
 from trueneg.store import records, versions
 from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
-from trueneg.store.user_files import DataChanges
 
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
 FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
@@ -130,7 +130,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     test = gathered.variants[gathered.variants["split"] == "test"]
     rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
-    found = records.read_json(gathered.folder / "runs.json", [records.RunRecord])
+    found = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in found:
         machine, source = record["machine"], record["source"]

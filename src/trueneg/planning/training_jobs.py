@@ -11,16 +11,17 @@ from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
-from trueneg.store import user_files, versions
+from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, selecting
 
+WILDCARDS = ("study", "dataset", "objective", "block")  # of training jobs
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
-class Trainings:
+class TrainingJobs:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
     The list of all jobs is built once, because the rules look up every job in it.
@@ -63,8 +64,8 @@ class Trainings:
         """Return an input function that fills in the pattern for the first matching job, preferably one that trains."""
 
         def path(wildcards: Any) -> str:
-            fields = [field for field in ("study", "dataset", "objective", "block") if field in dict(wildcards)]
-            matching = [job for job in self._jobs.values() if all(getattr(job, one) == dict(wildcards)[one] for one in fields)]
+            wanted = {field: value for field, value in dict(wildcards).items() if field in WILDCARDS}
+            matching = [job for job in self._jobs.values() if wanted.items() <= vars(job).items()]
             return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED)))
 
         return path
@@ -83,8 +84,8 @@ class Trainings:
 
     def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
         """Return the settings of a study's data sets, one entry per data set and corpus."""
-        found = {(label, dataset.get("corpus")): dataset for (name, label, _), dataset in self._datasets.items() if name == study}
-        return list(found.values())
+        of_study = [(label, dataset) for (name, label, _), dataset in self._datasets.items() if name == study]
+        return list({(label, dataset.get("corpus")): dataset for label, dataset in of_study}.values())
 
     def primary_group(self, wildcards: Any) -> str | None:
         """Return the group of classes in the primary measurement."""
@@ -125,14 +126,14 @@ class Trainings:
     def files(self, wildcards: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; for a missing file, the one recorded by its runs."""
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
-        found = {name: checksum_of(name) for name in named if Path(name).is_file()}
+        checksums = {name: checksum_of(name) for name in named if Path(name).is_file()}
         # Formatted here, because Snakemake does not rerun a job if a parameter that depends on `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
-        if found.keys() != named and manifest.is_file():
+        if checksums.keys() != named and manifest.is_file():
             store, identifier = RunStore("results/runs"), read_json(manifest, Manifest)["runs"][0]["id"]
             recorded = store.record(identifier).get("files", {}) if store.state(identifier) in RunStore.TRAINED else {}
-            found = {name: checksum for name, checksum in recorded.items() if name in named} | found
-        return dict(sorted(found.items()))
+            checksums = {name: checksum for name, checksum in recorded.items() if name in named} | checksums
+        return dict(sorted(checksums.items()))
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""
@@ -165,18 +166,18 @@ class Trainings:
         lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
         if lists is None:
             return []
-        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
+        return f"results/{data_input.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
         """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
-        found = []
+        paths = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)
             dataset = primary.dataset or next(iter(self.datasets[name]))
             for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
                 label = objective if name in self.tuned else next(iter(variants[objective]))
-                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
-        return found
+                paths.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
+        return paths
 
     def phrases(self, wildcards: Any) -> int:
         """Return the number of phrases for which heatmaps are kept."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.data.user_files import DataChanges
 from trueneg.io.seals import require_intact
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records, versions
 from trueneg.store.rows import load_rows, reported
 from trueneg.store.run_store import RunStore
-from trueneg.store.user_files import DataChanges
 
 ORDER = ("study", "source", "dataset", "objective", "seed")
 
@@ -23,7 +23,7 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     The state is ``finished``, ``stale`` (a VERSION was raised after the training), ``stale rows`` (one was raised after the
     evaluation), ``owned by`` the training process, or ``interrupted``. Unfinished runs show their last recorded epoch and
     training time. Runs without weights are marked as imported. Finished runs, including stale ones, are marked if their data
-    changed after training (:mod:`trueneg.store.user_files`). The column ``code`` says if the objective's own files were edited
+    changed after training (:mod:`trueneg.data.user_files`). The column ``code`` says if the objective's own files were edited
     since then without a higher VERSION; such runs are not stale.
 
     Args:
@@ -34,11 +34,11 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
     store, data, rows = RunStore(results / "runs"), DataChanges(results), []
     metrics, stale_rows = _evaluated(results, [name for name in compared if measured and name in (studies or compared)])
-    known = _studies_of_runs(results)
+    users = _studies_of_runs(results)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) in RunStore.TRAINED:
             record = store.record(folder.name, records.RunRecord)
-            names = sorted(known.get(folder.name, {record["study"]}))
+            names = sorted(users.get(folder.name, {record["study"]}))
             if studies and not {*names} & {*studies}:
                 continue
             code = "stale rows" if folder.name in stale_rows else "finished"
@@ -56,11 +56,11 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
 
 def _studies_of_runs(results: Path) -> dict[str, set[str]]:
     """Return the studies that use each run, by its id; a run's record names only the study that trained it."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    studies: defaultdict[str, set[str]] = defaultdict(set)
     for path in results.glob("*/manifests/*/*/*.json"):
         for run in records.read_json(path, records.Manifest)["runs"]:
-            found[run["id"]].add(path.relative_to(results).parts[0])
-    return found
+            studies[run["id"]].add(path.relative_to(results).parts[0])
+    return studies
 
 
 def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
@@ -74,7 +74,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         folder = results / name / "artefacts"
         read = ("comparison.json", "rows.parquet", "candidates.parquet", "tuning.parquet", "runs.json")
         require_intact(results, [folder / file for file in read])
-        comparison = records.read_json(folder / "comparison.json", records.Comparison)
+        comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
         primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
         test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
         metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(test)
@@ -83,7 +83,7 @@ def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[
         validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
         validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
         metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(selecting.rows_of(validation))
-        made = records.read_json(folder / "runs.json", [records.RunRecord])
+        made = records.read_json(folder / "runs.json", list[records.RunRecord])
         stale |= {record["id"] for record in made if versions.stale_rows(record)}
     return metrics, stale
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration
 from trueneg.planning.corpora import MODELS, Corpora
-from trueneg.planning.readings import Readings
-from trueneg.planning.trainings import Trainings
+from trueneg.planning.data_inputs import DataInputs
+from trueneg.planning.training_jobs import TrainingJobs
 
 
 class Wildcards(SimpleNamespace):
@@ -22,8 +22,8 @@ class Wildcards(SimpleNamespace):
         return vars(self)[key]
 
 
-def trainings_of(**studies) -> Trainings:
-    return Trainings(load_configuration(studies, "test"))
+def jobs_of(**studies) -> TrainingJobs:
+    return TrainingJobs(load_configuration(studies, "test"))
 
 
 def corpora_of(**studies) -> Corpora:
@@ -31,15 +31,15 @@ def corpora_of(**studies) -> Corpora:
 
 
 def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
-    trainings = trainings_of(tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}})
+    training_jobs = jobs_of(tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}})
     of_study = Wildcards(study="tiny")
-    assert trainings.every("{study}/{block}")(of_study) == ["tiny/seed0-1", "tiny/seed2"]
-    assert len(trainings.every("{dataset}/{objective}/{block}")(of_study)) == len(tiny_study()["objectives"]) * 2
+    assert training_jobs.every("{study}/{block}")(of_study) == ["tiny/seed0-1", "tiny/seed2"]
+    assert len(training_jobs.every("{dataset}/{objective}/{block}")(of_study)) == len(tiny_study()["objectives"]) * 2
 
 
 def test_missing_wildcards_default_to_the_first_block_and_objective():
-    trainings = trainings_of(tiny=tiny_study(seeds=3))
-    first = trainings.first("{objective}/{block}")
+    training_jobs = jobs_of(tiny=tiny_study(seeds=3))
+    first = training_jobs.first("{objective}/{block}")
     names = list(tiny_study()["objectives"])
     assert first(Wildcards(study="tiny", dataset="digits")) == f"{names[0]}/seed0-2"
     assert first(Wildcards(study="tiny", dataset="digits", objective=names[1])) == f"{names[1]}/seed0-2"
@@ -50,7 +50,7 @@ def test_a_missing_objective_defaults_to_one_that_trains():
     released = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}}
     world = tiny_world(dataset=tiny_world()["dataset"] | {"resolution": 64})
     world["objectives"] = released | world["objectives"]
-    first = trainings_of(words=tiny_words(), world=world).first("{objective}/{block}")
+    first = jobs_of(words=tiny_words(), world=world).first("{objective}/{block}")
     assert first(Wildcards(study="world", dataset="phantom")) == "CL/seed0-1"
     assert first(Wildcards(study="world", dataset="phantom", objective="CLIP")) == "CLIP/seed0-1"
 
@@ -60,15 +60,15 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     objectives = tiny_study()["objectives"] | {
         "Guided": {"name": "guided", "guide": {"name": "features", "path": "features.safetensors"}}
     }
-    trainings = trainings_of(tiny=tiny_study(objectives=objectives))
+    training_jobs = jobs_of(tiny=tiny_study(objectives=objectives))
     plain, guided = (Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1") for name in ("CL", "Guided"))
     manifest, file = tmp_path / "results/tiny/manifests/digits/Guided/seed0-1.json", tmp_path / "features.safetensors"
-    assert trainings.files(plain) == trainings.files(guided) == {}
+    assert training_jobs.files(plain) == training_jobs.files(guided) == {}
     file.write_bytes(b"some")
-    before = trainings.files(guided)
+    before = training_jobs.files(guided)
     assert before == {"features.safetensors": hashlib.sha256(b"some").hexdigest()}
     os.utime(file, ns=(1, 1))
-    assert trainings.files(guided) == before
+    assert training_jobs.files(guided) == before
     run = tmp_path / "results/runs/0123456789ab"
     run.mkdir(parents=True)
     record = {"settings": {"training": {}}, "files": before | {"other.safetensors": "0"}}
@@ -77,32 +77,31 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     manifest.parent.mkdir(parents=True)
     manifest.write_text(json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]}))
     file.unlink()
-    assert trainings.files(guided) == {}  # the run is not finished
+    assert training_jobs.files(guided) == {}  # the run is not finished
     (run / "model.safetensors").touch()
-    assert trainings.files(guided) == before
+    assert training_jobs.files(guided) == before
     file.write_bytes(b"others")
-    assert trainings.files(guided) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
+    assert training_jobs.files(guided) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
 
 
-def test_each_seed_has_its_own_corpus_where_asked():
+def test_each_seed_has_its_own_corpus_if_configured():
     words = tiny_words(reports={"source": "phantom", "reports": 120, "seed": [7, 8]})
     world = tiny_world(seeds=[7, 8], dataset=tiny_world()["dataset"] | {"corpus": "seed={seed}"})
     configuration = load_configuration({"words": words, "world": world}, "test")
-    trainings, corpora = Trainings(configuration), Corpora(configuration)
-    readings = Readings(trainings, corpora)
-    wildcards = [Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}") for seed in (7, 8)]
-    assert trainings.each_block("{block}", "world") == ["seed7", "seed8"]
-    sources = [trainings.source(one) for one in wildcards]
+    training_jobs, corpora = TrainingJobs(configuration), Corpora(configuration)
+    inputs = DataInputs(training_jobs, corpora, lambda data_input, results: {"stamp": data_input.place})
+    blocks = [Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}") for seed in (7, 8)]
+    assert training_jobs.each_block("{block}", "world") == ["seed7", "seed8"]
+    sources = [training_jobs.source(block) for block in blocks]
     assert len(set(sources)) == 2
-    assert trainings.source(Wildcards(study="world", dataset="phantom", objective="CL")) == sources[0]
-    for one, source, seed in zip(wildcards, sources, (7, 8), strict=True):
+    assert training_jobs.source(Wildcards(study="world", dataset="phantom", objective="CL")) == sources[0]
+    for block, source, seed in zip(blocks, sources, (7, 8), strict=True):
         place = source.removeprefix("results/").removesuffix(".npz")
-        assert readings.settings(place)({})["seed"] == seed
-        assert (
-            readings.pair_texts(Wildcards(pairs=place.removeprefix("pairs/")))["eta"]
-            == f"results/words/text/seed={seed}/eta.parquet"
-        )
-        (run,) = trainings.runs(one)
+        parameters = {name: function({}) for name, function in inputs.parameters(place).items()}
+        assert (parameters["settings"]["seed"], parameters["files"]) == (seed, {"stamp": place})
+        texts = inputs.pair_texts(Wildcards(pairs=place.removeprefix("pairs/")))
+        assert texts["eta"] == f"results/words/text/seed={seed}/eta.parquet"
+        (run,) = training_jobs.runs(block)
         assert (run["seed"], run["settings"]["dataset"]["corpus"]) == (seed, f"seed={seed}")
 
 

@@ -1,0 +1,267 @@
+"""Detect changes in the user's files since they were last read.
+
+The first job of a chain, which reads these files, records their sizes, modification times and checksums next to its output,
+together with the stamp that its rule received as a parameter. The stamp changes only when the content of a file changes: a file
+whose size and modification time match the record is not opened; any other file is hashed. Editing a file therefore reruns the
+chain; touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn without the data.
+"""
+
+import contextlib
+import functools
+import importlib
+import json
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trueneg.config.runs import pairs_key, source_key, training_kind
+from trueneg.errors import UserError
+from trueneg.io.files import UserFiles, atomic_write
+from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.pairs.base import OwnTextSettings
+from trueneg.specs.sources import IMAGE_SOURCES
+from trueneg.store.data_input import NO_IMAGES, DataInput, digest
+from trueneg.store.records import UserFilesRecord, read_json
+from trueneg.store.run_files import checksum_of
+from trueneg.store.versions import reading_version
+
+# Modules whose function `user_files` lists the files of a source, by kind and name of the source. The reports of MIMIC-CXR are
+# left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
+LISTING_MODULES = {
+    **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
+    **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
+    **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
+    **{("reports", source): f"trueneg.data.reports.{source}" for source in ("open_i", "table")},
+    ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
+}
+# Images with a larger total size are compared by size and modification time only, because hashing would read all of them.
+HASHED_BYTES = 16e9
+SHOWN = 3  # maximum number of changed files to list
+UNREADABLE = ""  # placeholder for the checksum of an unreadable file
+
+Status = tuple[int, int]  # size and modification time (ns) of a file
+
+
+class FileChanges(NamedTuple):
+    """The result of comparing files with their record.
+
+    Attributes:
+        stamp: the rule's parameter; empty if there are no files.
+        sentences: one per reason to read the files again; empty if the output is up to date or the files are missing.
+    """
+
+    stamp: str
+    sentences: list[str]
+
+
+def compare_files(data_input: DataInput, results: Path) -> FileChanges:
+    """Compare the files of an input with the record made when they were last read; write nothing.
+
+    Raises:
+        UserError: if the record is damaged.
+    """
+    path = data_input.record(results)
+    record = read_json(path, UserFilesRecord) if path.is_file() else None
+    with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
+        listed = _listed(data_input)
+        files, images = _status(listed.files), _status(listed.images)
+        # Without the table that lists them, images are not compared; an image folder has no table.
+        is_present = bool(files or (images and not (record or {}).get("files")))
+        stamp = digest([files, images]) if is_present else ""
+        if record is None:
+            return FileChanges(stamp, [f"{path} is missing, so changes cannot be detected"] if is_present else [])
+        sentences = _changed_settings(data_input.settings, record["settings"])
+        if is_present and not sentences:
+            sentences = _changed_files(files, record["files"])
+            # If images are missing, do not compare: the reading job reports them.
+            if images and len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
+                folder = data_input.settings["path"]  # not a subfolder or file: their names may identify patients
+                sentences.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
+    return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
+
+
+def check_own_table(data_input: DataInput) -> None:
+    """Check the columns and labels of the user's own table if the input is such a table and the file exists.
+
+    Raises:
+        UserError: if the table cannot be used.
+    """
+    if issubclass(TEXTS.get(data_input.settings["source"], object), OwnTextSettings):
+        importlib.import_module(LISTING_MODULES[data_input.kind, data_input.settings["source"]]).check_table(data_input.settings)
+
+
+def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
+    """Return the parameter of the first rule of a chain, for :func:`recorded`; with the code's version, once it was raised."""
+    version = reading_version(data_input.kind, data_input.settings["source"])
+    return ({"version": version} if version > 1 else {}) | {
+        "record": str(data_input.record(results)),
+        "kind": data_input.kind,
+        "settings": dict(data_input.settings),
+        "stamp": compare_files(data_input, results).stamp,
+    }
+
+
+@contextlib.contextmanager
+def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]:
+    """Record the files that the block reads, once it has succeeded.
+
+    Args:
+        parameter: from :func:`file_parameter`.
+        output: file that the block writes; if it is an .npz file with a ``checksum``, this is recorded too.
+    """
+    data_input = DataInput("", parameter["kind"], parameter["settings"])
+    before = _content(data_input)  # so that files edited during the job are detected afterwards
+    yield
+    content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": ""}
+    content |= before if _has_files(before) else _content(data_input)  # the block may have downloaded them
+    if Path(output).suffix == ".npz":
+        with np.load(output, allow_pickle=False) as archive:
+            content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
+    with atomic_write(parameter["record"]) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # keep restricted data private to their owner
+
+
+class DataChanges:
+    """Finds runs whose training data changed after training; checks each file once.
+
+    Args:
+        results: the results folder.
+    """
+
+    def __init__(self, results: Path):
+        self._results = results
+        self._since_read = functools.cache(self._compare)
+
+    def of_run(self, run: Mapping[str, Any]) -> str:
+        """Describe in a sentence how the data of a finished run changed; empty if they did not change or were not recorded.
+
+        Args:
+            run: the run's record.
+        """
+        return self._of_data(run) or self.of_files(run)
+
+    def of_files(self, run: Mapping[str, Any]) -> str:
+        """Describe a change in a finished run's features or weights, like :meth:`of_run`; empty if there is none."""
+        with contextlib.chdir(self._results.parent):
+            for path, checksum in run.get("files", {}).items():
+                if _checksum(path) not in (checksum, UNREADABLE):
+                    return f"data changed: {path} changed since the run was trained"
+        return ""
+
+    def _of_data(self, run: Mapping[str, Any]) -> str:
+        dataset = run["settings"]["dataset"]
+        try:
+            images = training_kind(run["settings"]) == "images"
+            place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
+        except KeyError:  # a record from a version with other data set keys
+            return ""
+        checksum, sentences = self._since_read(place)
+        trained_on = run["source"]["checksum"]
+        if not sentences and checksum not in ("", trained_on):
+            return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
+        return next(iter(sentences), "")
+
+    def of_reports(self, study: str) -> list[str]:
+        """Return sentences that describe how the files of a likelihood study's reports changed."""
+        records = sorted((self._results / study / "text").glob("*/reports.files.json"))
+        return [sentence for path in records for sentence in self._since_read(f"{study}/text/{path.parent.name}/reports")[1]]
+
+    def state(self, run: Mapping[str, Any], code: str) -> str:
+        """Return the state `code` of a run, with ``data changed`` appended if its data changed."""
+        return f"{code}, data changed" if self.of_run(run) else code
+
+    def _compare(self, place: str) -> tuple[str, list[str]]:
+        """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
+        path = DataInput(place, "", {}).record(self._results)
+        record = read_json(path, UserFilesRecord) if path.is_file() else None
+        if record is None or not _has_files(record):
+            return "", []
+        return record["data"], compare_files(DataInput(place, record["kind"], record["settings"]), self._results).sentences
+
+
+def _listed(data_input: DataInput) -> UserFiles:
+    """Return the files of a source; none if it is packaged or generated, or if its table is missing or unreadable."""
+    module = LISTING_MODULES.get((data_input.kind, data_input.settings["source"]))
+    if module is None or data_input.settings.get("path") is None:
+        return UserFiles()
+    try:
+        listed = importlib.import_module(module).user_files(data_input.settings)
+    except (UserError, OSError):  # reported by the reading job
+        return UserFiles()
+    return UserFiles(listed.files) if data_input.kind == "reports" else listed
+
+
+def _status(paths: Iterable[Path]) -> dict[str, Status]:
+    """Return the status of the files that exist."""
+    status_by_path = {}
+    for path in sorted(paths):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                status_by_path[str(path)] = (status.st_size, status.st_mtime_ns)
+    return status_by_path
+
+
+def _content(data_input: DataInput) -> dict[str, Any]:
+    """Return the part of a record that describes the files."""
+    listed = _listed(data_input)
+    images = _status(listed.images)
+    is_hashed = sum(size for size, _ in images.values()) <= HASHED_BYTES
+    return {
+        "files": {
+            path: {"size": size, "modified": modified, "checksum": _checksum(path)}
+            for path, (size, modified) in _status(listed.files).items()
+        },
+        # File names may identify patients, so only digests are stored.
+        "images": {"stamp": digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
+    }
+
+
+def _has_files(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has any files or images."""
+    return bool(record["files"]) or record["images"]["stamp"] != NO_IMAGES
+
+
+def _changed_settings(settings: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    return [
+        f"settings changed: {key} is {settings.get(key)!r}, was {before.get(key)!r} when the data were read"
+        for key in sorted((settings.keys() | before.keys()) - {"download"})  # does not affect the data
+        if settings.get(key) != before.get(key)
+    ]
+
+
+def _changed_files(files: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    changes = [f"{path} changed" for path in files if path in before and _is_edited(path, files[path], before[path])]
+    changes += [f"{path} was added" for path in files if path not in before]
+    changes += [f"{path} was deleted" for path in before if path not in files]
+    share = f"{len(changes)} of {len(files.keys() | before.keys())} files"
+    return [f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]]
+
+
+def _is_edited(path: str, status: Status, before: Mapping[str, Any]) -> bool:
+    if status == (before["size"], before["modified"]):
+        return False
+    return status[0] != before["size"] or _checksum(path) not in (before["checksum"], UNREADABLE)
+
+
+def _images_differ(images: Mapping[str, Status], before: Mapping[str, Any]) -> bool:
+    if digest(images) == before["stamp"]:
+        return False
+    return not before["checksum"] or _checksum_of_all(images) not in (before["checksum"], UNREADABLE)
+
+
+def _checksum(path: str) -> str:
+    """Return the SHA-256 of a file, which is cached while its size and modification time stay the same."""
+    try:
+        return checksum_of(path)
+    except OSError:  # reported by the reading job
+        return UNREADABLE
+
+
+def _checksum_of_all(paths: Iterable[str]) -> str:
+    checksums = {path: _checksum(path) for path in paths}
+    return UNREADABLE if UNREADABLE in checksums.values() else digest(list(checksums.items()))

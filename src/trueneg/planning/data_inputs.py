@@ -1,0 +1,75 @@
+"""Settings, user files and joined tables of the data sources, as needed by the rules."""
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trueneg.config.runs import pairs_key
+from trueneg.planning.corpora import Corpora
+from trueneg.planning.training_jobs import TrainingJobs
+from trueneg.specs.pairs import PAIRS
+from trueneg.store import data_input
+from trueneg.store.data_input import DataInput
+
+
+class DataInputs:
+    """All data that the studies read, keyed by output path in the results folder; most methods take a job's wildcards.
+
+    Args:
+        training_jobs: the studies that train encoders.
+        corpora: the likelihood studies.
+        file_parameter: function that describes the files of an input and detects their changes, given the results folder.
+    """
+
+    def __init__(
+        self, training_jobs: TrainingJobs, corpora: Corpora, file_parameter: Callable[[DataInput, Path], dict[str, Any]]
+    ):
+        self._training_jobs, self._corpora = training_jobs, corpora
+        self._by_place = {data.place: data for data in self._all()}
+        # Cached, because Snakemake evaluates parameters several times, and there may be many files.
+        self._files = functools.cache(lambda place: file_parameter(self._by_place[place], Path("results")))
+
+    def _all(self) -> Iterator[DataInput]:
+        for name, corpus_study in self._corpora.studies.items():
+            yield from data_input.of_corpora(name, corpus_study).values()
+        for name, study in self._training_jobs.studies.items():
+            lists = getattr(study.evaluation, "chexpert_8x200", None)
+            for dataset in self._training_jobs.each_corpus(name):
+                is_paired = name in self._training_jobs.image_text
+                yield data_input.of_pairs(dataset, self._corpora.studies) if is_paired else data_input.of_images(dataset)
+                if lists is not None:
+                    yield data_input.of_benchmark(lists, dataset)
+
+    def pairs(self) -> list[DataInput]:
+        """Return the images of the image–text data sets; they are read late, so that their tables are worth an early check."""
+        return [data for data in self._by_place.values() if data.kind == "pairs"]
+
+    def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
+        """Return a function that maps wildcards to the settings of a source; `place` is its path in the results folder."""
+
+        def of_job(wildcards: Any) -> dict[str, Any]:
+            data = self._by_place[place.format(**wildcards)]
+            seed = {"seed": self._corpora.studies[data.settings["text"]].seed} if data.kind == "pairs" else {}
+            return {**seed, **data.settings}  # a corpus may have its own seed
+
+        return of_job
+
+    def parameters(self, place: str) -> dict[str, Callable[[Any], dict[str, Any]]]:
+        """Return the parameters of a job that reads user files: its settings, and the files with a stamp of their content."""
+        return {"settings": self.settings(place), "files": lambda wildcards: self._files(place.format(**wildcards))}
+
+    def pair_source(self, wildcards: Any) -> str:
+        """Return the name of an image–text source."""
+        return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
+
+    def pair_texts(self, wildcards: Any) -> dict[str, str]:
+        """Return the paths of the text tables to join with the images, and of the language models that embed the sentences."""
+        settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
+        tables = {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
+        return {**tables, "language_models": self._corpora.embedding_models(settings)}
+
+    def eta_by_class(self, wildcards: Any) -> dict[str, str]:
+        """Return the paths of the tables of an image–text study's sentences and latent classes."""
+        dataset = next(iter(self._training_jobs.datasets[wildcards.study].values()))
+        return {"sentences": f"results/pairs/{pairs_key(dataset)}.parquet", "classes": self._corpora.table(dataset, "classes")}

@@ -1,0 +1,105 @@
+"""The inputs of the first jobs: which of the user's data a job reads, with which settings. No file is opened here.
+
+:mod:`trueneg.data.user_files` lists the files of an input and records them.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key
+
+PLACES = ("path", "table", "archive")  # settings that tell where a data set is
+
+
+class DataInput(NamedTuple):
+    """The input of the first job of a chain.
+
+    Attributes:
+        place: path of the job's output in the results folder, without suffix.
+        kind: ``images``, ``pairs``, ``reports`` or ``benchmark``.
+        settings: ``source`` and the settings that the functions of the source need.
+    """
+
+    place: str
+    kind: str
+    settings: Mapping[str, Any]
+
+    def record(self, results: Path) -> Path:
+        """Return the path of the record that the job writes next to its output."""
+        return results / f"{self.place}.files.json"
+
+
+def of_images(dataset: Mapping[str, Any]) -> DataInput:
+    """Return the images of a data set, given its settings."""
+    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    settings |= {"unlabelled": dataset["unlabelled"]} if dataset["unlabelled"] else {}  # omit the default so that no job is rerun
+    return DataInput(f"sources/{source_key(dataset)}", "images", settings)
+
+
+def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, DataInput]:
+    """Return the reports of each corpus of a likelihood study."""
+    inputs = {}
+    for corpus, reports in corpora(study).items():
+        settings = reports.model_dump(mode="json")
+        for key, default in (("seed", None), ("skip_incomplete", False)):  # omit the defaults so that no job is rerun
+            if settings.get(key, default) == default:
+                settings.pop(key, None)
+        inputs[corpus] = DataInput(f"{name}/text/{corpus}/reports", "reports", settings)
+    return inputs
+
+
+def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
+    """Return the reports that are joined with the images of a data set."""
+    inputs = of_corpora(dataset["text"], studies[dataset["text"]])
+    return inputs[dataset["corpus"] or next(iter(inputs))]
+
+
+def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
+    """Return the images of an image–text data set and the table or archive that lists them."""
+    reports = of_joined_reports(dataset, studies).settings
+    joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
+    return DataInput(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
+
+
+def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:
+    """Return CheXpert 8×200, whose images are made square like those of a data set."""
+    settings = lists.model_dump() | {"resolution": dataset["resolution"]}
+    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # omit the default from names and records
+    return DataInput(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
+
+
+def placed(settings: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a data set with the places that a configuration has for it."""
+    return {key: (configured.get(key) or value) if key in PLACES else value for key, value in settings.items()}
+
+
+def moved(record: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the record of an input's files as if the data had been in the places in `settings`.
+
+    Returns:
+        The record; None if it has digests of image files, which include their paths, and the places differ.
+    """
+    before, now = record["settings"], placed(record["settings"], settings)
+    folders = {Path(before[key]).expanduser(): now[key] for key in PLACES if before.get(key) and before[key] != now[key]}
+    if folders and record["images"]["stamp"] != NO_IMAGES:
+        return None
+    files = {}
+    for file, status in record["files"].items():
+        containing = [folder for folder in folders if Path(file).is_relative_to(folder)]
+        innermost = max(containing, key=lambda folder: len(folder.parts), default=None)
+        files[file if innermost is None else str(Path(folders[innermost], Path(file).relative_to(innermost)))] = status
+    return {**record, "settings": now, "files": files}
+
+
+def digest(value: Any) -> str:
+    """Return 16 hexadecimal digits that change with the value."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+NO_IMAGES = digest({})
