@@ -15,10 +15,12 @@ min_version("9.27")
 report: "workflow/captions/workflow.rst"
 
 
-container: f"{workflow.basedir}/trueneg.sif"
-
-
 include: "rules/common.smk"
+
+
+container: None if " " in IMAGE else IMAGE
+
+
 include: "rules/data.smk"
 include: "rules/text.smk"
 include: "rules/train.smk"
@@ -27,26 +29,8 @@ include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
-# The log and the benchmark file (time and memory) of a job are named after its rule and its wildcards. Conda environments and the
-# container above are used only with Snakemake's option --software-deployment-method (docs/cluster.md).
-for step in workflow.rules:
-    if step.output:
-        pattern, *_ = getattr(rules, step.name).output
-        folder = re.match("results(/[^/]+(?=/))?", pattern)[0]
-        names = re.findall(r"{\w+}", pattern.removeprefix(folder))
-        place = "/".join([step.name, *names])
-        step.log_modifier = step.benchmark_modifier = step.output_modifier
-        step.set_log(f"{folder}/logs/{place}.log")
-        step.benchmark = f"{folder}/timings/{place}.jsonl"
-        step.conda_env = f"{workflow.basedir}/envs/trueneg.yaml"
-
-
 # The files of every block: Snakemake does not look for missing inputs of files that exist, and deletes those of a failed job.
-BLOCKS = [
-    path
-    for kind in (rules.train.output.manifest, *rules.evaluate.output)
-    for path in trainings.each_block(kind)
-]
+BLOCKS = [path for kind in (rules.train.output.manifest, *rules.evaluate.output) for path in trainings.each_block(kind)]
 
 
 # All results of the configuration, and the page that shows them.
@@ -61,16 +45,11 @@ rule all:
 
 
 for target, wanted in {
-    # Train the encoders only.
-    "models": trainings.each_block(rules.train.output.manifest),
+    "models": trainings.each_block(rules.train.output.manifest),  # train the encoders only
     # Train and evaluate the encoders; draw nothing.
-    "rows": [
-        *BLOCKS,
-        *collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
-    ],
-    # All figures; needs only rows and artefacts, so any machine can draw them.
+    "rows": [*BLOCKS, *collect("results/{study}/artefacts/rows.parquet", study=trainings.studies)],
+    # All figures, or all tables; they need only rows and artefacts, so any machine can draw them.
     "figures": drawn("figures", STUDIES),
-    # All tables; needs only rows and artefacts, so any machine can write them.
     "tables": drawn("tables", STUDIES),
     # The class probabilities of all sentences, and their comparison with likelihoods.
     "likelihood": [
@@ -78,21 +57,17 @@ for target, wanted in {
         *drawn("figures", corpora.studies),
         *drawn("tables", corpora.studies),
     ],
-    # Figures of the simulations in the BCL paper and of our extensions.
-    "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
-    # All figures of simulations and bounds.
+    # All figures, or all tables, of simulations and bounds.
     "figures_theory": drawn("figures", THEORY),
-    # All tables of simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
-    # Table 1 of the BCL paper, with our results beside it.
+    # The BCL paper: figures of its simulations and of our extensions; Table 1, with our results beside it.
+    "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
     "tables_bcl": drawn("tables", trainings.images, catalogue.BCL_TABLES),
-    # Figs. 2, 3 and 4 of Sample-Specific Debiasing and related figures.
+    # Sample-Specific Debiasing: Figs. 2, 3 and 4 and related figures; Tables 1, 3, 4 and 5.
     "figures_ssd": drawn("figures", trainings.studies, catalogue.SSD_FIGURES),
-    # Tables 1, 3, 4 and 5 of Sample-Specific Debiasing.
     "tables_ssd": drawn("tables", trainings.image_text, catalogue.SSD_TABLES),
-    # Figs. 4, 5 and 6 of ReCo.
+    # ReCo: Figs. 4, 5 and 6; Tables 1, 2 and 3.
     "figures_reco": drawn("figures", trainings.image_text, catalogue.RECO_FIGURES),
-    # Tables 1, 2 and 3 of ReCo.
     "tables_reco": drawn("tables", trainings.image_text, catalogue.RECO_TABLES),
 }.items():
 
@@ -105,15 +80,15 @@ for target, wanted in {
 
 onstart:
     record_owner()
-    # Snakemake 9.27 starts a timer in each round of scheduling to limit the jobs per second, which is meant for clusters. While jobs
-    # wait, every finished job adds one more round per second: after 366 of 1,210 local jobs, Snakemake itself had used 13 minutes of CPU time.
+    # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only clusters need: while jobs wait, each finished job
+    # adds a round per second (13 min of CPU time in 366 jobs). Not reported upstream; https://github.com/snakemake/snakemake/pull/3744 is close.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 
 
 onerror:
-    # At the very end, below Snakemake's own account.
-    atexit.register(print, failed_jobs(log), end="", file=sys.stderr)
+    # At the very end, after Snakemake's summary.
+    atexit.register(print, failed_jobs(workflow.scheduler.failed), end="", file=sys.stderr)
 
 
 onsuccess:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
 from trueneg.data.user_files import check_own_table, file_parameter
 from trueneg.planning.corpora import Corpora
@@ -24,48 +25,45 @@ from trueneg.store import versions
 from trueneg.store.protocol import committed_protocol
 from trueneg.store.run_store import RunStore
 
-# Priority of the steps before training. Training jobs have priorities from 1 to 9, and the steps after training have 0.
-BEFORE_TRAINING = 10
+BEFORE_TRAINING = 10  # priority; training jobs have 1 to 9, and later steps 0
+CHECKOUT = Path(workflow.current_basedir).parent  # workflow.basedir is another folder where this workflow is used as a module
+PUBLISHED = CHECKOUT / "config/published.csv"
+GRES = os.environ.get("TRUENEG_GRES")
 
-PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
+# Snakemake refuses a container image whose path has a space, even without containers; the relative path rarely has one.
+IMAGE = os.path.relpath(CHECKOUT / "trueneg.sif")
+if " " in IMAGE and DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
+    raise WorkflowError(f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the Snakefile.")
 
 # The default configuration is read only without --configfile: otherwise Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
 
-    configfile: Path(workflow.basedir) / "config" / "config.yaml"
+    configfile: CHECKOUT / "config/config.yaml"
 
 
 try:
-    files = ", ".join(map(str, workflow.configfiles))
-    configuration = load_configuration(config, files)
+    configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     readings = DataInputs(trainings, corpora, file_parameter)
     for data_input in readings.pairs():
         check_own_table(data_input)
-    for study in trainings.studies.values():
-        published_numbers(
-            study, PUBLISHED
-        )  # raises an error if a study names numbers that are not in the papers
-    protocols = {
-        name: committed_protocol(
-            name, study.protocol, evidence=Path(workflow.basedir) / "evidence"
-        )
-        for name, study in trainings.studies.items()
-    }
+    protocols = {}
+    for name, study in trainings.studies.items():
+        published_numbers(study, PUBLISHED)  # raises an error if a study names numbers that are not in the papers
+        protocols[name] = committed_protocol(name, study.protocol, checkout=CHECKOUT)
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
 # For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the configuration again.
-config.clear()
-config.update(configuration.resolved())
-
+config = configuration.resolved()
 os.environ[SNAKEMAKE] = str(os.getpid())
-
 if workflow.is_main_process:
     print(describe_lock(), end="", file=sys.stderr)
 
 STUDIES = configuration.studies
 THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]
+LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
+FORMATS = catalogue.FILES
 
 
 def any_of(names):
@@ -73,14 +71,14 @@ def any_of(names):
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
-def setting(place, **found):
+def setting(place, **functions):
     """Return a function that looks up a setting, such as {study}/training/threads, by the wildcards of a job.
 
-    `found` are functions that return further placeholders of `place`, given the wildcards. Snakemake's lookup() is slower: it searches the whole configuration.
+    `functions` return further placeholders of `place`, given the wildcards. Snakemake's lookup() searches the whole configuration, slowly.
     """
 
     def of_job(wildcards):
-        names = {name: function(wildcards) for name, function in found.items()}
+        names = {name: function(wildcards) for name, function in functions.items()}
         value = config
         for key in place.split("/"):
             value = value[key.format(**wildcards, **names)]
@@ -89,59 +87,27 @@ def setting(place, **found):
     return of_job
 
 
-def protocol(wildcards):
-    """Return the committed protocol of a study, or None."""
-    return protocols[wildcards.study]
-
-
-def experiments(wildcards):
-    """Return the settings that the experiments of a study share."""
-    return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
-
-
-def growing(section, gpus=None, **found):
+def growing(section, gpus=None, **functions):
     """Return a job's resources from a section of the configuration; memory and time are multiplied by the attempt number.
 
-    `gpus` is a function that returns the number of GPUs; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for clusters
-    that take --gres instead of --gpus.
+    `gpus` returns the number of GPUs, given the wildcards. $TRUENEG_GRES, such as gpu:a100, is for clusters that take --gres, not --gpus.
     """
 
     def of_attempt(key):
-        first = setting(f"{section}/{key}", **found)
+        first = setting(f"{section}/{key}", **functions)
+        return lambda wildcards, attempt: first(wildcards) * attempt
 
-        def asked(wildcards, attempt):
-            return first(wildcards) * attempt
+    def gres(wildcards):
+        return f"{GRES}:{gpus(wildcards)}" if gpus(wildcards) else None
 
-        return asked
-
-    def as_gres(wildcards):
-        return f"{gres}:{gpus(wildcards)}" if gpus(wildcards) else None
-
-    gres = os.environ.get("TRUENEG_GRES")
-    asked = {"mem_mb": of_attempt("mem_mb"), "runtime": of_attempt("runtime")}
-    return asked | ({"gres": as_gres} if gres else {"gpu": gpus}) if gpus else asked
+    resources = {key: of_attempt(key) for key in ("mem_mb", "runtime")}
+    return resources | ({"gres": gres} if GRES else {"gpu": gpus}) if gpus else resources
 
 
-def raised(*names):
-    """Return a parameter with the named versions once one of them has been raised, so that the jobs then run again."""
-    later = {name: CODE[name] for name in names if CODE[name] > 1}
-    return {"version": later} if later else {}
-
-
-def report_code(wildcards):
-    """Return a digest of the files of the report; if it changes, figures, tables and the page are made again."""
-    return catalogue.report_code()
-
-
-CODE = versions.today()
-LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
-FORMATS = catalogue.FILES
-
-
-def drawn(kind, studies, names=None):
-    """Return the paths of the given studies' figures or tables, or only of those with the given names."""
+def drawn(kind, studies, names=None, ending=None):
+    """Return the paths of the given studies' figures or tables, or only of those with the given names, in their first format or another."""
     return [
-        f"results/{study}/{kind}/{name}.{FORMATS[kind][0]}"
+        f"results/{study}/{kind}/{name}.{ending or FORMATS[kind][0]}"
         for study in studies
         for name in LISTED[kind](STUDIES[study])
         if names is None or name in names

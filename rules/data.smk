@@ -6,7 +6,13 @@ rule source:
     """Decode and check the images of a source once; a missing or damaged source is reported here, before any training."""
     output:
         "results/sources/{images}.npz",
+    log:
+        "results/sources/logs/source/{images}.log",
+    benchmark:
+        "results/sources/timings/source/{images}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/source"),
     params:
@@ -26,7 +32,13 @@ rule pairs:
         splits="results/pairs/{pairs}-splits.parquet",
         ratings="results/pairs/{pairs}-ratings.parquet",
         classes="results/pairs/{pairs}-classes.parquet",
+    log:
+        "results/pairs/logs/pairs/{pairs}.log",
+    benchmark:
+        "results/pairs/timings/pairs/{pairs}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("resources/{source}_pairs/threads", source=readings.pair_source)
     resources:
         **growing("resources/{source}_pairs", source=readings.pair_source),
@@ -42,6 +54,12 @@ rule chexpert_8x200:
     output:
         benchmark="results/benchmarks/{chexpert}.npz",
         sentences="results/benchmarks/{chexpert}.parquet",
+    log:
+        "results/benchmarks/logs/chexpert_8x200/{chexpert}.log",
+    benchmark:
+        "results/benchmarks/timings/chexpert_8x200/{chexpert}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("resources/chexpert_8x200/threads")
     resources:
         **growing("resources/chexpert_8x200"),
@@ -59,11 +77,17 @@ rule subsets:
         splits=trainings.beside_source("splits"),
     output:
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
+    log:
+        "results/{study}/logs/subsets/{dataset}/{block}.log",
+    benchmark:
+        "results/{study}/timings/subsets/{dataset}/{block}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/subsets"),
     params:
-        **raised("subsets"),
+        **versions.version_parameter("subsets"),
         settings=trainings.dataset,
         seeds=trainings.seeds,
         group=trainings.primary_group,

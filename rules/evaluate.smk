@@ -16,6 +16,12 @@ rule evaluate:
         rows="results/{study}/rows/{dataset}/{objective}/{block}.parquet",
         curves="results/{study}/artefacts/curves/{dataset}/{objective}/{block}.parquet",
         runs="results/{study}/artefacts/runs/{dataset}/{objective}/{block}.json",
+    log:
+        "results/{study}/logs/evaluate/{dataset}/{objective}/{block}.log",
+    benchmark:
+        "results/{study}/timings/evaluate/{dataset}/{objective}/{block}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/evaluation/threads")
     resources:
         **growing("{study}/evaluation", trainings.evaluation_gpus),
@@ -34,14 +40,18 @@ rule select:
     output:
         winners="results/{study}/tuning/winners.json",
         rows="results/{study}/artefacts/tuning.parquet",
+    log:
+        "results/{study}/logs/select.log",
+    benchmark:
+        "results/{study}/timings/select.jsonl"
     wildcard_constraints:
-        study=any_of(
-            name for name, tuning in trainings.tuned.items() if tuning.winners is None
-        ),
+        study=any_of(name for name, tuning in trainings.tuned.items() if tuning.winners is None),
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/select"),
     params:
-        **raised("comparison"),
+        **versions.version_parameter("comparison"),
         settings=trainings.selecting,
     script:
         "../workflow/scripts/select_winners.py"
@@ -64,14 +74,20 @@ rule compare:
         published="results/{study}/artefacts/published.parquet",
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",
+    log:
+        "results/{study}/logs/compare.log",
+    benchmark:
+        "results/{study}/timings/compare.jsonl"
     wildcard_constraints:
         study=any_of(trainings.studies),
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/compare"),
     params:
-        **raised("comparison"),
+        **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=protocol,
+        protocol=lambda wildcards: protocols[wildcards.study],
     script:
         "../workflow/scripts/compare.py"
 
@@ -84,25 +100,47 @@ rule retrieval_examples:
         manifest=trainings.first(rules.train.output.manifest),
     output:
         examples="results/{study}/artefacts/retrieval/{dataset}/{objective}.parquet",
+    log:
+        "results/{study}/logs/retrieval_examples/{dataset}/{objective}.log",
+    benchmark:
+        "results/{study}/timings/retrieval_examples/{dataset}/{objective}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/evaluation/threads")
     resources:
         **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
         **ON_DEVICE,
     script:
-        "../workflow/scripts/first_seed.py"
+        "../workflow/scripts/retrieval_examples.py"
 
 
-# Compute t-SNE coordinates of the test images of the first seed.
-use rule retrieval_examples as embedding with:
+rule embedding:
+    """Compute t-SNE coordinates of the test images with the networks of the first seed."""
+    input:
+        source=trainings.source,
+        subsets=trainings.first(rules.subsets.output.subsets),
+        manifest=trainings.first(rules.train.output.manifest),
     output:
         embedding="results/{study}/artefacts/embedding/{dataset}/{objective}.parquet",
+    log:
+        "results/{study}/logs/embedding/{dataset}/{objective}.log",
+    benchmark:
+        "results/{study}/timings/embedding/{dataset}/{objective}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    threads: setting("{study}/evaluation/threads")
+    resources:
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
+        **ON_DEVICE,
         images=setting("{study}/figures/embedding/images"),
+    script:
+        "../workflow/scripts/embedding.py"
 
 
-# Compute similarities of pairs and heatmaps of phrases with the networks of the first seed.
-use rule retrieval_examples as pair_pictures with:
+rule pair_pictures:
+    """Compute similarities of pairs and heatmaps of phrases with the networks of the first seed."""
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
@@ -112,9 +150,21 @@ use rule retrieval_examples as pair_pictures with:
     output:
         similarities="results/{study}/artefacts/similarities/{dataset}/{objective}.parquet",
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
+    log:
+        "results/{study}/logs/pair_pictures/{dataset}/{objective}.log",
+    benchmark:
+        "results/{study}/timings/pair_pictures/{dataset}/{objective}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    threads: setting("{study}/evaluation/threads")
+    resources:
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
+        **ON_DEVICE,
         settings=setting("{study}/evaluation"),
         phrases=trainings.phrases,
+    script:
+        "../workflow/scripts/pair_pictures.py"
 
 
 rule eta_by_class:
@@ -123,14 +173,20 @@ rule eta_by_class:
         unpack(readings.eta_by_class),
     output:
         table="results/{study}/artefacts/class_probabilities.parquet",
+    log:
+        "results/{study}/logs/eta_by_class.log",
+    benchmark:
+        "results/{study}/timings/eta_by_class.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/eta_by_class"),
     script:
         "../workflow/scripts/eta_by_class.py"
 
 
-# Measure how well the networks of a block rank the negatives that human raters judged to be false.
-use rule evaluate as human_ratings with:
+rule human_ratings:
+    """Measure how well the networks of a block rank the negatives that human raters judged to be false."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -139,6 +195,21 @@ use rule evaluate as human_ratings with:
     output:
         areas="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}.parquet",
         bins="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}-bins.parquet",
+    log:
+        "results/{study}/logs/human_ratings/{dataset}/{objective}/{block}.log",
+    benchmark:
+        "results/{study}/timings/human_ratings/{dataset}/{objective}/{block}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    threads: setting("{study}/evaluation/threads")
+    resources:
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
+    params:
+        **ON_DEVICE,
+        names=trainings.row_names,
+        settings=setting("{study}/evaluation"),
+    script:
+        "../workflow/scripts/human_ratings.py"
 
 
 rule rating_references:
@@ -152,6 +223,12 @@ rule rating_references:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",
         correlations="results/{study}/artefacts/rating_references/{dataset}/{block}-correlations.parquet",
+    log:
+        "results/{study}/logs/rating_references/{dataset}/{block}.log",
+    benchmark:
+        "results/{study}/timings/rating_references/{dataset}/{block}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/evaluation/threads")
     resources:
         **growing("{study}/evaluation", trainings.evaluation_gpus),
@@ -176,6 +253,12 @@ rule rating_summary:
         calibration="results/{study}/artefacts/human_ratings/calibration.parquet",
         eta="results/{study}/artefacts/human_ratings/eta.parquet",
         correlations="results/{study}/artefacts/human_ratings/correlations.parquet",
+    log:
+        "results/{study}/logs/rating_summary.log",
+    benchmark:
+        "results/{study}/timings/rating_summary.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/rating_summary"),
     script:

@@ -14,25 +14,26 @@ for study, files in catalogue.files_by_study(STUDIES).items():
         output:
             [
                 report(
-                    f"results/{study}/{kind}/{name}.{FORMATS[kind][0]}",
+                    path,
                     caption=f"../workflow/captions/{kind}.rst",
                     category=study,
                     subcategory=kind,
-                    labels={kind.removesuffix("s"): name},
+                    labels={kind.removesuffix("s"): Path(path).stem},
                 )
                 for kind in FORMATS
-                for name in LISTED[kind](STUDIES[study])
+                for path in drawn(kind, [study])
             ],
-            [
-                f"results/{study}/{kind}/{name}.{ending}"
-                for kind in FORMATS
-                for name in LISTED[kind](STUDIES[study])
-                for ending in FORMATS[kind][1:]
-            ],
+            [path for kind in FORMATS for ending in FORMATS[kind][1:] for path in drawn(kind, [study], ending=ending)],
+        log:
+            f"results/{study}/logs/draw_{study}.log",
+        benchmark:
+            f"results/{study}/timings/draw_{study}.jsonl"
+        conda:
+            "../envs/trueneg.yaml"
         resources:
             **growing("resources/draw"),
         params:
-            code=report_code,
+            code=lambda wildcards: catalogue.report_code(),
         script:
             "../workflow/scripts/draw.py"
 
@@ -46,9 +47,15 @@ rule page:
         studies=collect("results/{study}/artefacts/study.yaml", study=STUDIES),
     output:
         page="results/index.html",
+    log:
+        "results/logs/page.log",
+    benchmark:
+        "results/timings/page.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/page"),
     params:
-        code=report_code,
+        code=lambda wildcards: catalogue.report_code(),
     script:
         "../workflow/scripts/page.py"

@@ -1,7 +1,6 @@
 # Inputs: reports (synthetic, from Open-I or MIMIC-CXR, or from a table) or captions. Outputs: sentences, their likelihoods under language
 # models that were not trained on their reports, class probabilities, and tables that compare the two. Split sentences, trained models and
-# scores are reused.
-# The steps that image–text studies need run first, so that this long chain runs in parallel with the training of other studies.
+# scores are reused. What image–text studies need runs first, so that this long chain runs in parallel with the training of other studies.
 
 
 rule phantom_reports:
@@ -10,13 +9,19 @@ rule phantom_reports:
         reports="results/{study}/text/{corpus}/reports.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
+    log:
+        "results/{study}/logs/phantom_reports/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/phantom_reports/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(corpora.of("phantom")),
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/phantom_reports"),
     params:
-        **raised("reports/phantom"),
+        **versions.version_parameter("reports/phantom"),
         settings=readings.settings("{study}/text/{corpus}/reports"),
         seed=setting("{study}/seed"),
     script:
@@ -27,9 +32,15 @@ rule reports:
     """Read the reports of a source, and record why any are left out."""
     output:
         reports="results/{study}/text/{corpus}/reports.parquet",
+    log:
+        "results/{study}/logs/reports/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(corpora.studies.keys() - corpora.captioned - corpora.of("phantom")),
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/reports"),
     params:
@@ -45,29 +56,48 @@ rule sentences:
     output:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         unique="results/{study}/text/{corpus}/unique.parquet",
+    log:
+        "results/{study}/logs/sentences/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(corpora.studies.keys() - corpora.captioned),
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/processes")
     resources:
         **growing("resources/sentences"),
     params:
-        **raised("splitter"),
+        **versions.version_parameter("splitter"),
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/sentences.py"
 
 
-# Captions are already sentences; the texts of the user's own images are split like reports.
-use rule sentences as captions with:
-    input:
-        [],
+rule captions:
+    """Write captions, which are already sentences; the texts of the user's own images are split like reports."""
+    output:
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        unique="results/{study}/text/{corpus}/unique.parquet",
+    log:
+        "results/{study}/logs/captions/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/captions/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(corpora.captioned),
+    priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
+    threads: setting("{study}/processes")
     resources:
         **growing("resources/captions"),
     params:
+        **versions.version_parameter("splitter"),
         **readings.parameters("{study}/text/{corpus}/reports"),
+        cache="results/{study}/text/cache/sentences",
+    script:
+        "../workflow/scripts/captions.py"
 
 
 rule open_i_classes:
@@ -77,8 +107,14 @@ rule open_i_classes:
     output:
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
+    log:
+        "results/{study}/logs/open_i_classes/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/open_i_classes/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(corpora.of("open_i")),
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/open_i_classes"),
     params:
@@ -94,12 +130,18 @@ rule language_model:
         start=corpora.initial_models,
     output:
         manifest="results/{study}/text/{corpus}/language_models/{model}.json",
+    log:
+        "results/{study}/logs/language_model/{corpus}/{model}.log",
+    benchmark:
+        "results/{study}/timings/language_model/{corpus}/{model}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/language_models/{model}/threads")
     resources:
         **growing("{study}/scoring", corpora.training_gpus),
     params:
-        **raised("language_model"),
+        **versions.version_parameter("language_model"),
         settings=setting("{study}/language_models/{model}"),
         seed=setting("{study}/seed"),
         store="results/language_models",
@@ -115,12 +157,18 @@ rule score:
         shards=corpora.shards,
     output:
         likelihoods="results/{study}/text/{corpus}/likelihoods/{model}.parquet",
+    log:
+        "results/{study}/logs/score/{corpus}/{model}.log",
+    benchmark:
+        "results/{study}/timings/score/{corpus}/{model}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     threads: setting("{study}/scoring/threads")
     resources:
         **growing("{study}/scoring", corpora.scoring_gpus),
     params:
-        **raised("likelihoods"),
+        **versions.version_parameter("likelihoods"),
         settings=corpora.scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
@@ -134,6 +182,10 @@ use rule score as score_shard with:
         models=corpora.scoring_models,
     output:
         touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
+    log:
+        "results/{study}/logs/score_shard/{corpus}/{model}/{shard}.log",
+    benchmark:
+        "results/{study}/timings/score_shard/{corpus}/{model}/{shard}.jsonl"
 
 
 rule eta:
@@ -142,11 +194,17 @@ rule eta:
         likelihoods=corpora.eta_likelihoods,
     output:
         eta="results/{study}/text/{corpus}/eta.parquet",
+    log:
+        "results/{study}/logs/eta/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/eta/{corpus}.jsonl"
     priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/eta"),
     params:
-        **raised("class_probability"),
+        **versions.version_parameter("class_probability"),
         settings=setting("{study}/eta"),
         seed=setting("{study}/seed"),
     script:
@@ -164,6 +222,12 @@ rule assumption:
         points="results/{study}/artefacts/assumption/{corpus}/points.parquet",
         summary="results/{study}/artefacts/assumption/{corpus}/summary.parquet",
         calibration="results/{study}/artefacts/assumption/{corpus}/calibration.parquet",
+    log:
+        "results/{study}/logs/assumption/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/assumption/{corpus}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("resources/assumption"),
     params:

@@ -5,24 +5,36 @@ rule simulate:
     """Run one experiment on the stochastic process, or compare one bound with the quantity that it bounds."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
+    log:
+        "results/{study}/logs/simulate/{experiment}.log",
+    benchmark:
+        "results/{study}/timings/simulate/{experiment}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
     resources:
         **growing("{study}"),
     params:
-        **raised("simulation"),
-        settings=experiments,
+        **versions.version_parameter("simulation"),
+        settings=lambda wildcards: config[wildcards.study]["process"] | config[wildcards.study]["sweeps"],
     script:
         "../workflow/scripts/simulate.py"
 
 
-rule settle:
+rule study_settings:
     """Write the resolved settings of a study without training runs."""
     output:
         "results/{study}/artefacts/study.yaml",
+    log:
+        "results/{study}/logs/study_settings.log",
+    benchmark:
+        "results/{study}/timings/study_settings.jsonl"
     wildcard_constraints:
         study=any_of({*THEORY, *corpora.studies}),
+    conda:
+        "../envs/trueneg.yaml"
     resources:
-        **growing("resources/settle"),
+        **growing("resources/study_settings"),
     params:
         settings=setting("{study}"),
     script:
-        "../workflow/scripts/settle.py"
+        "../workflow/scripts/study_settings.py"

@@ -1,5 +1,4 @@
 # Inputs: the decoded images and the subsets of a block. Output: a manifest that lists the runs of the block in the store, with checksums.
-#
 # The runs themselves are not declared outputs, because Snakemake deletes declared outputs before a job starts and when it fails.
 
 
@@ -10,12 +9,14 @@ rule train:
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         winners=trainings.winners,
     output:
-        manifest=ensure(
-            "results/{study}/manifests/{dataset}/{objective}/{block}.json",
-            non_empty=True,
-        ),
-    # Long jobs start first, so that none is left running alone at the end.
-    priority: trainings.longest_first
+        manifest=ensure("results/{study}/manifests/{dataset}/{objective}/{block}.json", non_empty=True),
+    log:
+        "results/{study}/logs/train/{dataset}/{objective}/{block}.log",
+    benchmark:
+        "results/{study}/timings/train/{dataset}/{objective}/{block}.jsonl"
+    priority: trainings.longest_first  # so that no long job is left running alone at the end
+    conda:
+        "../envs/trueneg.yaml"
     threads: trainings.threads
     resources:
         **growing("{study}/training", trainings.gpus),

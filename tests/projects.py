@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -20,20 +21,30 @@ class Project:
 
     path: Path
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of commands: they import the copy's own package and ask no hub."""
+        return os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"]
+
     def snakemake(self, *arguments: str, timeout: float = 500) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake in the copy, with the copy's package and without access to the hub."""
-        environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        return subprocess.run(
-            [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"],
-            cwd=self.path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        """Run Snakemake in the project's folder."""
+        run = {"capture_output": True, "text": True, "timeout": timeout}
+        return subprocess.run(self._command(*arguments), cwd=self.path, env=self.environment, **run)
+
+    def start(self, *arguments: str, stdout: Any = subprocess.DEVNULL, popen: Any = subprocess.Popen) -> Any:
+        """Start Snakemake in the project's folder and return its process."""
+        return popen(self._command(*arguments), cwd=self.path, env=self.environment, stdout=stdout, stderr=stdout)
+
+    def trueneg(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command ``trueneg`` in the project's folder."""
+        command = [sys.executable, "-m", "trueneg", *arguments]
+        return subprocess.run(command, cwd=self.path, env=self.environment, capture_output=True, text=True)
 
     def run(self, *targets: str) -> str:
-        """Make the targets, and return Snakemake's output."""
+        """Make the targets; return what Snakemake printed."""
         done = self.snakemake(*targets)
         if done.returncode:
             raise AssertionError(done.stdout + done.stderr)

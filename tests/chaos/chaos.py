@@ -1,10 +1,9 @@
-"""Kill random processes of a small real pipeline at random moments, restart it until it is done, and compare.
+"""Kill random processes of a small real pipeline at random moments, restart it until it is finished, and compare the results.
 
-A study on images, one on texts and one on images with texts run to the end once in peace. Then in another folder: whenever a job
-or two have begun, a random time passes, and a random process of the whole tree gets SIGKILL: Snakemake itself, a job, a process
-that a job has spawned. When Snakemake has ended, by that or because of the jobs that it lost, comes the user's part: unlock, and
-the same command again. When it comes to its end before all kills are spent, its results are removed and it begins anew. Last,
-everything that was made is compared.
+First, a study on images, one on texts and one on image–text pairs run without interruption. Then, in another folder, SIGKILL is
+sent at random times to a random process of the pipeline: Snakemake, a job, or a process that a job has started. Whenever
+Snakemake has ended, the folder is unlocked and the same command is started again. If the pipeline finishes before the last kill,
+its results are removed and it starts from the beginning. At the end, everything that the two pipelines wrote is compared.
 
     python -m tests.chaos.chaos --kills 50 --seed 0 --report chaos.json
 """
@@ -16,7 +15,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import sys
 import tempfile
@@ -36,21 +34,22 @@ from tests.projects import Project, new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.training.interrupted import EVERY_UPDATE
 
-SUBREAPER = 36  # of prctl(2): whose parent is killed becomes our child, so that its end and its time are not lost
-PATIENCE = 60.0  # seconds that the jobs of a killed Snakemake may take to notice
-LONGEST_JOB = 300.0
-TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}  # keys of records
-SECONDS_OF = re.compile(r"seconds|per_second|waiting|epoch seconds")  # columns that tell times
+SUBREAPER = 36  # option of prctl(2): this process adopts the children of killed processes, so that it can wait for them
+PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
+LONGEST_JOB, LONGEST_RUN = 300.0, 1500.0  # seconds on a busy machine
+TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}  # keys of records that depend on time
+TIMED_COLUMNS = re.compile(r"seconds|per_second|waiting")
+TEMPORARY = re.compile(r"^\..*\.[0-9]+$")  # names of files that were being written when their process was killed
 
 
 def small_studies() -> dict[str, Any]:
-    """Three tiny studies with two objectives and one seed each; a checkpoint after every update."""
+    """Return three tiny studies with two objectives and one seed each, which write a checkpoint after every update."""
     often = {"checkpoint_minutes": EVERY_UPDATE}
     images, words, world = tiny_study(seeds=1), tiny_words(processes=2), tiny_world(seeds=1, figures={})
     words["language_models"]["BERT"] |= often
-    for study, dropped in ((images, "DCL-true"), (world, "DCL-LM")):
+    for study, removed in ((images, "DCL-true"), (world, "DCL-LM")):
         study["training"] |= often | {"epochs": 3}
-        del study["objectives"][dropped]
+        del study["objectives"][removed]
         study["primary"]["treatment"] = "Oracle"
     return {"tiny": images, "words": words, "world": world}
 
@@ -59,135 +58,106 @@ def small_studies() -> dict[str, Any]:
 class Tally:
     """What happened to the pipeline."""
 
-    kills: Counter = field(default_factory=Counter)  # by phase and process
+    kills: Counter = field(default_factory=Counter)  # by script and kind of process
     restarts: int = 0
-    rounds: int = 1
-    half_written: Counter = field(default_factory=Counter)  # temporary files that kills left, by what was to be written
-    orphans: list[str] = field(default_factory=list)  # that outlived their Snakemake for longer than PATIENCE
-    slowest_end: float = 0.0  # seconds that jobs outlived their Snakemake
+    repetitions: int = 0  # how often the pipeline finished early and started from the beginning
+    orphans: list[str] = field(default_factory=list)  # processes that outlived Snakemake for longer than PATIENCE
 
 
-class Pipeline:
-    """One project whose Snakemake is started, watched and killed.
-
-    Args:
-        project: where it runs.
-        cores: of Snakemake.
-    """
-
-    def __init__(self, project: Project, cores: int):
-        self.project, self.cores = project, cores
-        self.output = project.path / "said.txt"
-
-    def start(self) -> psutil.Popen:
-        environment = os.environ | {"PYTHONPATH": str(self.project.path / "src"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "snakemake", "--cores", str(self.cores), "--configfile", "study.yaml"]
-        with self.output.open("a") as said:
-            return psutil.Popen(command, cwd=self.project.path, env=environment, stdout=said, stderr=said)
-
-    def unlock(self) -> None:
-        """As a user would, after a Snakemake that was killed."""
-        if any((self.project.path / ".snakemake/locks").glob("*")):
-            done = self.project.snakemake("--unlock")
-            if done.returncode:
-                raise AssertionError(done.stdout + done.stderr)
+def start(project: Project) -> psutil.Popen:
+    """Start Snakemake; its output is appended to a file."""
+    with (project.path / "output.txt").open("a") as output:
+        return project.start(stdout=output, popen=psutil.Popen)
 
 
-def run_in_peace(pipeline: Pipeline) -> dict[str, float]:
-    """Run to the end; returns seconds and processor seconds."""
-    began, used = time.monotonic(), _used()
-    if pipeline.start().wait():
-        raise AssertionError(pipeline.output.read_text()[-5000:])
-    return {"seconds": time.monotonic() - began, "processor seconds": _used() - used}
+def unlock(project: Project) -> None:
+    """Unlock the folder, as a user would after Snakemake was killed."""
+    if any((project.path / ".snakemake/locks").glob("*")):
+        project.run("--unlock")
 
 
-def run_with_kills(pipeline: Pipeline, kills: int, draw: random.Random) -> tuple[Tally, dict[str, float]]:
-    """Run to the end with so many kills, from the beginning again as often as it takes."""
-    tally, began, used = Tally(), time.monotonic(), _used()
-    pipeline.unlock()
+def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
+    """Run the pipeline to the end, with the given number of kills, from the beginning again as often as necessary."""
+    tally = Tally()
+    unlock(project)
     while True:
-        snakemake, before = pipeline.start(), tally.kills.total()
-        while tally.kills.total() < kills and _killed(snakemake, draw, tally):
+        snakemake, before = start(project), tally.kills.total()
+        while tally.kills.total() < kills and kill_one(snakemake, draw, tally):
             pass
-        code = _ended(snakemake)
-        if code:
+        if snakemake.wait(LONGEST_RUN):  # if only a job was killed, Snakemake finishes the others
             if tally.kills.total() == before:
-                raise AssertionError(f"it failed without a kill: {pipeline.output.read_text()[-5000:]}")
-            _await_orphans(pipeline, tally)
-            for path in pipeline.project.path.glob("results/**/.*.[0-9]*"):
-                tally.half_written[re.sub(r"\.[0-9]+$", "", path.name).lstrip(".")] += 1
+                raise AssertionError(f"failed without a kill: {(project.path / 'output.txt').read_text()[-5000:]}")
+            await_orphans(project, tally)
             tally.restarts += 1
-            pipeline.unlock()
+            unlock(project)
         elif tally.kills.total() < kills:
-            tally.rounds += 1
-            shutil.rmtree(pipeline.project.path / "results")
+            tally.repetitions += 1
+            shutil.rmtree(project.path / "results")
         else:
-            return tally, {"seconds": time.monotonic() - began, "processor seconds": _used() - used}
+            return tally
 
 
-def _killed(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool:
-    """Wait for a moment, and kill a process of the tree; False if Snakemake comes to its end before that."""
-    jobs = _jobs(snakemake)
-    begun, wanted = set(jobs), len(jobs) + draw.choice([1, 1, 2])
-    # One in eight falls before any job has begun.
+def kill_one(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool:
+    """Kill a process of the pipeline at a random moment; return False if Snakemake has ended or was killed."""
+    started, count = jobs_of(snakemake), draw.choice([1, 1, 2])
+    wanted = len(started) + count
+    # One kill in eight may come before any job has started.
     planning = time.monotonic() + (draw.uniform(0, 40) if draw.random() < 1 / 8 else LONGEST_JOB)
-    while len(begun) < wanted and (begun or time.monotonic() < planning):
+    while len(started) < wanted and (started or time.monotonic() < planning):
         if snakemake.poll() is not None:
             return False
-        begun |= _jobs(snakemake)
+        started |= jobs_of(snakemake)
         time.sleep(0.02)
-    # Jobs take seconds, longer where the machine is busy: some die while they import, some while they write.
+    # Jobs take seconds: some are killed while they import, some while they write.
     time.sleep(draw.choice([draw.uniform(0, 0.5), draw.uniform(0, 5), draw.uniform(0, 30)]))
-    tree = _tree(snakemake)
-    if not tree:
+    processes = processes_of(snakemake)
+    if not processes:
         return False
-    # Snakemake is one of many processes, and the one whose death matters most; each kind of the others gets its share.
-    others: dict[str, list[psutil.Process]] = {}
-    for process in tree:
-        others.setdefault(_kind(process, snakemake), []).append(process)
-    others.pop("Snakemake", None)
-    victim = snakemake if draw.random() < 0.25 or not others else draw.choice(others[draw.choice(sorted(others))])
-    during = "+".join(sorted({_phase(process) for process in tree} - {"", "Snakemake"})) or "planning"
-    phase, kind = _phase(victim), _kind(victim, snakemake)
+    # A quarter of the kills hit Snakemake; the others are shared equally among the kinds of processes.
+    by_kind: dict[str, list[psutil.Process]] = {}
+    for process in processes[1:]:
+        by_kind.setdefault(kind_of(process), []).append(process)
+    is_snakemake = draw.random() < 0.25 or not by_kind
+    victim = snakemake if is_snakemake else draw.choice(by_kind[draw.choice(sorted(by_kind))])
+    kind, running = "Snakemake" if is_snakemake else kind_of(victim), "+".join(sorted({*map(script_of, processes)} - {""}))
+    script = running or "planning" if is_snakemake else script_of(victim)
     with contextlib.suppress(psutil.NoSuchProcess):
         victim.kill()
-        tally.kills[during if phase in ("", "Snakemake") else phase, kind] += 1
-        print(f"{tally.kills.total():4} {kind:10} of {phase or '?'}, at work: {during}", flush=True)
-    return victim.pid != snakemake.pid
+        tally.kills[script, kind] += 1
+        print(f"{tally.kills.total():4} {kind:10} of {script}, running: {running}", flush=True)
+    return not is_snakemake
 
 
-def _jobs(snakemake: psutil.Process) -> set[int]:
-    return {process.pid for process in _tree(snakemake) if _phase(process) not in ("", "Snakemake")}
-
-
-def _tree(root: psutil.Process) -> list[psutil.Process]:
+def processes_of(root: psutil.Process) -> list[psutil.Process]:
+    """Return the process and all its descendants; empty if it has ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return [one for one in [root, *root.children(recursive=True)] if one.is_running() and _alive(one)]
+        return [process for process in [root, *root.children(recursive=True)] if is_alive(process)]
     return []
 
 
-def _alive(process: psutil.Process) -> bool:
+def jobs_of(snakemake: psutil.Process) -> set[int]:
+    """Return the ids of the processes of jobs."""
+    return {process.pid for process in processes_of(snakemake) if script_of(process)}
+
+
+def is_alive(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-def _phase(process: psutil.Process) -> str:
-    """The job's script, of the process or of the one that spawned it; "Snakemake"; empty if it cannot be told."""
+def script_of(process: psutil.Process) -> str:
+    """Return the name of the job's script, of the process or of the one that started it; empty if there is none."""
     with contextlib.suppress(psutil.Error):
-        for one in [process, *process.parents()]:
-            command = " ".join(one.cmdline())
-            if found := re.search(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", command):
-                return found[1]
-            if "-m snakemake" in command:
-                return "Snakemake"
+        for candidate in [process, *process.parents()]:
+            if match := re.search(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", " ".join(candidate.cmdline())):
+                return match[1]
     return ""
 
 
-def _kind(process: psutil.Process, snakemake: psutil.Process) -> str:
-    if process.pid == snakemake.pid:
-        return "Snakemake"
+def kind_of(process: psutil.Process) -> str:
+    """Return whether a process is a shell, a process that a job has started, or the job itself."""
     with contextlib.suppress(psutil.Error):
         command = process.cmdline()
         if re.search("spawn_main|resource_tracker", " ".join(command)):
@@ -197,54 +167,38 @@ def _kind(process: psutil.Process, snakemake: psutil.Process) -> str:
     return "job"
 
 
-def _ended(snakemake: psutil.Popen) -> int:
-    """Wait for Snakemake; one whose job was killed lets the others finish."""
-    try:
-        return snakemake.wait(LONGEST_JOB)
-    except psutil.TimeoutExpired as error:
-        raise AssertionError("Snakemake hangs after a kill") from error
-
-
-def _await_orphans(pipeline: Pipeline, tally: Tally) -> None:
-    """Nothing of a Snakemake that is gone may work on."""
-    began = time.monotonic()
-    while left := _of_project(pipeline.project):
-        if time.monotonic() - began > PATIENCE:
-            tally.orphans += [" ".join(one.cmdline())[-200:] for one in left]
+def await_orphans(project: Project, tally: Tally) -> None:
+    """Wait until all processes of a killed Snakemake have ended, and record those that have not."""
+    deadline = time.monotonic() + PATIENCE
+    while orphans := [process for process in psutil.Process().children(recursive=True) if works_in(process, project.path)]:
+        if time.monotonic() > deadline:
+            tally.orphans += [" ".join(process.cmdline())[-200:] for process in orphans]
             break
         time.sleep(0.05)
-    tally.slowest_end = max(tally.slowest_end, time.monotonic() - began)
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def _of_project(project: Project) -> list[psutil.Process]:
-    """Our descendants that work in the project's folder."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(project.path):
-                found.append(process)
-    return found
-
-
-def _used() -> float:
-    own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime
+def works_in(process: psutil.Process, folder: Path) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return is_alive(process) and process.cwd() == str(folder)
+    return False
 
 
 def unreadable(results: Path) -> list[str]:
-    """Files under the results that cannot be read to their end."""
-    found = []
+    """Return the files that cannot be read to their end, each with the error."""
+    errors = []
     for path in results.rglob("*.*"):
-        if re.search(r"^\..*\.[0-9]+$", path.name):
-            continue  # what a kill left of a file that was being written; nothing looks for such names
         try:
+            if TEMPORARY.search(path.name):
+                continue
             if path.suffix == ".parquet":
                 pq.read_table(path)
-            elif path.suffix in (".json", ".jsonl"):
-                [json.loads(line) for line in (path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()])]
+            elif path.suffix == ".json":
+                json.loads(path.read_text())
+            elif path.suffix == ".jsonl":
+                [json.loads(line) for line in path.read_text().splitlines()]
             elif path.suffix == ".npz":
                 with np.load(path, allow_pickle=False) as archive:
                     [archive[name] for name in archive.files]
@@ -252,119 +206,97 @@ def unreadable(results: Path) -> list[str]:
                 with safe_open(path, framework="np") as tensors:
                     [tensors.get_tensor(name) for name in tensors.keys()]  # noqa: SIM118 (not a mapping)
         except Exception as error:
-            found.append(f"{path}: {error}")
-    return found
+            errors.append(f"{path}: {error}")
+    return errors
 
 
-def differences(peaceful: Path, killed: Path) -> list[str]:
-    """What the two results folders do not agree on, times aside."""
-    found = []
-    listed = [
-        {path.relative_to(results).as_posix() for path in results.rglob("*") if _counts(path.relative_to(results))}
-        for results in (peaceful, killed)
+def differences(uninterrupted: Path, killed: Path) -> list[str]:
+    """Return the differences between two results folders, except for times."""
+    both = [
+        {
+            str(path.relative_to(results))
+            for path in results.rglob("*")
+            if path.is_file() and is_compared(path.relative_to(results))
+        }
+        for results in (uninterrupted, killed)
     ]
-    found += [f"only one has {path}" for path in sorted(listed[0] ^ listed[1])]
-    for name in sorted(listed[0] & listed[1]):
-        first, second = peaceful / name, killed / name
-        if first.is_dir():
-            continue
-        if first.suffix == ".parquet":
-            tables = [_without_times(pd.read_parquet(path)) for path in (first, second)]
+    different = [f"only one has {name}" for name in sorted(both[0] ^ both[1])]
+    for name in sorted(both[0] & both[1]):
+        paths = (uninterrupted / name, killed / name)
+        if name.endswith(".parquet"):
             try:
-                pd.testing.assert_frame_equal(*tables)
+                pd.testing.assert_frame_equal(*(without_times(pd.read_parquet(path)) for path in paths))
             except AssertionError as error:
-                found.append(f"{name}: {str(error).splitlines()[0]}")
-        elif first.suffix == ".json":
-            if len({json.dumps(_untimed(json.loads(path.read_text()))) for path in (first, second)}) > 1:
-                found.append(f"{name}: other content")
-        elif first.read_bytes() != second.read_bytes():
-            found.append(f"{name}: other bytes")
-    return found
+                different.append(f"{name}: {str(error).splitlines()[0]}")
+        elif name.endswith(".json"):
+            first, second = (without_times(json.loads(path.read_text())) for path in paths)
+            different += [f"{name}: different content"] if first != second else []
+        elif paths[0].read_bytes() != paths[1].read_bytes():
+            different.append(f"{name}: different bytes")
+    return different
 
 
-def _untimed(content: Any) -> Any:
-    """A record without what tells when and how long, and in how many attempts."""
-    if isinstance(content, dict):
-        return {key: _untimed(value) for key, value in content.items() if key not in TIMES}
-    return [_untimed(value) for value in content] if isinstance(content, list) else content
-
-
-def _without_times(table: pd.DataFrame) -> pd.DataFrame:
-    table = table[[name for name in table.columns if not SECONDS_OF.search(str(name))]]
-    if "metric" in table:  # tidy rows may tell times too
-        table = table[~table["metric"].astype(str).str.contains(SECONDS_OF)]
-    return table.reset_index(drop=True)
-
-
-def _counts(path: Path) -> bool:
-    """Results that must be equal: models, records, rows, artefacts, tables, manifests; not what tells times alone."""
-    told = ("lock", "index.html", "study.yaml")
-    if path.name in told or path.suffix in (".log", ".jsonl", ".pdf", ".svg", ".png") or path.name.startswith("."):
+def is_compared(path: Path) -> bool:
+    """Return whether a file must be equal: a model, record, row, artefact, table or manifest."""
+    if path.name in ("lock", "index.html", "study.yaml") or path.name.startswith((".", "resources")):
         return False
-    # Caches are cut by the moments at which they were written; drawings keep checksums of rows, some of which hold times.
-    timed = {"cache", "drawings", "logs", "timings", "benchmarks"}
-    return not (timed & set(path.parts)) and not path.name.startswith("resources")
+    # Parts of a cache depend on when they were written; records of drawings hold checksums of rows, some of which hold times.
+    folders = {"cache", "drawings", "logs", "timings", "benchmarks"}
+    return not folders & set(path.parts) and path.suffix not in (".log", ".jsonl", ".pdf", ".svg", ".png")
 
 
-def main() -> int:
-    """Run, print the figures; 1 if anything was lost."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="where to work; a temporary one if not given, removed at the end")
-    parser.add_argument("--peaceful", type=Path, help="project where the same ran in peace before, which is then spared")
-    parser.add_argument("--report", type=Path, help="JSON file for the figures")
-    given = parser.parse_args()
-    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    with contextlib.ExitStack() as held:
-        folder = given.folder or Path(held.enter_context(tempfile.TemporaryDirectory()))
-        found = chaos(folder, given.kills, given.seed, given.cores, given.peaceful)
-    print(json.dumps(found, indent=2))
-    if given.report:
-        given.report.write_text(json.dumps(found, indent=2) + "\n")
-    return bool(found["lost"])
+def without_times(content: Any) -> Any:
+    """Return a record without times and numbers of attempts, or a table without columns and metrics of time."""
+    if isinstance(content, pd.DataFrame):
+        table = content[[name for name in content.columns if not TIMED_COLUMNS.search(str(name))]]
+        if "metric" in table:
+            table = table[~table["metric"].astype(str).str.contains(TIMED_COLUMNS)]
+        return table.reset_index(drop=True)
+    if isinstance(content, dict):
+        return {key: without_times(value) for key, value in content.items() if key not in TIMES}
+    return [without_times(value) for value in content] if isinstance(content, list) else content
 
 
-def chaos(folder: Path, kills: int, seed: int, cores: int, peaceful: Path | None = None) -> dict[str, Any]:
-    """Both runs and their comparison, as plain figures; ``lost`` holds everything that went wrong."""
-    if peaceful is None:
-        peaceful = folder / "peaceful"
-        undisturbed = run_in_peace(_new(peaceful, cores))
-        (peaceful / "took.json").write_text(json.dumps(undisturbed))
-    undisturbed = json.loads((peaceful / "took.json").read_text())
-    print("in peace:", undisturbed, flush=True)
-    pipeline = _new(folder / "killed", cores)
-    tally, disturbed = run_with_kills(pipeline, kills, random.Random(seed))
-    first, second = peaceful / "results", pipeline.project.path / "results"
-    locks = [str(path) for path in (pipeline.project.path / ".snakemake/locks").glob("*")]
-    lost = differences(first, second) + unreadable(second) + locks + tally.orphans
+def new(path: Path) -> Project:
+    """Return a project with the studies; one that exists is continued."""
+    project = Project(path) if path.exists() else new_project(path)
+    project.configure(**small_studies())
+    return project
+
+
+def chaos(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Run both pipelines and compare them; everything that went wrong is listed under ``lost``."""
+    uninterrupted, killed = new(folder / "uninterrupted"), new(folder / "killed")
+    if start(uninterrupted).wait():
+        raise AssertionError((uninterrupted.path / "output.txt").read_text()[-5000:])
+    tally = run_with_kills(killed, kills, random.Random(seed))
+    results = killed.path / "results"
+    locks = [str(path) for path in (killed.path / ".snakemake/locks").glob("*")]
     return {
         "kills": tally.kills.total(),
-        "by phase and process": {f"{phase}, {kind}": count for (phase, kind), count in sorted(tally.kills.items())},
-        "by process": dict(Counter(kind for phase, kind in tally.kills.elements())),
-        "by phase": dict(Counter(phase for phase, kind in tally.kills.elements())),
+        "by script and process": {", ".join(key): count for key, count in sorted(tally.kills.items())},
         "restarts": tally.restarts,
-        "rounds": tally.rounds,
-        "half-written files that kills left": dict(tally.half_written),
-        "seconds that jobs outlived their Snakemake, at most": round(tally.slowest_end, 2),
-        "in peace": undisturbed,
-        "with kills": disturbed,
-        "seconds lost a kill": _lost(undisturbed, disturbed, tally, "seconds"),
-        "processor seconds lost a kill": _lost(undisturbed, disturbed, tally, "processor seconds"),
-        "lost": lost,
+        "repetitions": tally.repetitions,
+        "lost": differences(uninterrupted.path / "results", results) + unreadable(results) + locks + tally.orphans,
     }
 
 
-def _new(path: Path, cores: int) -> Pipeline:
-    """In a folder where it was ended itself, it goes on."""
-    pipeline = Pipeline(Project(path) if path.exists() else new_project(path), cores)
-    pipeline.project.configure(**small_studies())
-    return pipeline
-
-
-def _lost(peaceful: dict[str, float], disturbed: dict[str, float], tally: Tally, what: str) -> float:
-    return round((disturbed[what] - tally.rounds * peaceful[what]) / max(tally.kills.total(), 1), 2)
+def main() -> int:
+    """Print the report; return 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="working folder; by default, a temporary one")
+    parser.add_argument("--report", type=Path, help="JSON file for the report")
+    arguments = parser.parse_args()
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    with contextlib.ExitStack() as stack:
+        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        report = chaos(folder, arguments.kills, arguments.seed)
+    print(json.dumps(report, indent=2))
+    if arguments.report:
+        arguments.report.write_text(json.dumps(report, indent=2) + "\n")
+    return bool(report["lost"])
 
 
 if __name__ == "__main__":

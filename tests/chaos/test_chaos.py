@@ -1,4 +1,4 @@
-"""A pipeline that is killed again and again ends with what it makes in peace; tests/chaos/chaos.py kills it more often."""
+"""A pipeline whose processes are killed at random ends with the results of an uninterrupted one; chaos.py can kill more often."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.projects import ROOT
 
 @pytest.mark.long
 def test_ten_kills_of_random_processes_lose_nothing(tmp_path):
-    """In a process of its own, which adopts what the killed leave behind."""
+    """Runs in its own process, which adopts the children of killed processes."""
     command = [sys.executable, "-m", "tests.chaos.chaos", "--kills", "10", "--seed", "1", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-import textwrap
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,41 +101,60 @@ CRASH = """Error: the job failed
 """
 
 
-def failure(rule, number, *logs):
-    """What Snakemake writes about a failed job."""
-    listed = f"log: {', '.join(map(str, logs))} (check log file(s) for error details)"
-    return f"Error in rule {rule}:\n    message: None\n    jobid: {number}\n    {listed}\n"
+SNAKEFILE = """
+from trueneg.runtime.jobs import failed_jobs
+
+rule all:
+    input: "refused", "crashed", "killed", "lost", "retried"
+
+for name in ("refused", "crashed", "killed", "lost"):
+    rule:
+        name: name
+        output: name
+        log: f"{name}.log"
+        shell: "cp {output}.said {log}; exit 1"
+
+rule retried:
+    output: "retried"
+    log: "retried.log"
+    retries: 1
+    shell: "cp crashed.said {log}; test -f tried || {{ touch tried; exit 1; }}; touch {output}"
+
+onerror:
+    Path("summary").write_text(failed_jobs(workflow.scheduler.failed))
+"""
 
 
 def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
-    refused, crashed, retried, lost = (tmp_path / name for name in ("refused.log", "crashed.log", "retried.log", "lost.log"))
-    refused.write_text(f"{TIME}epoch 1\n{TIME}Error: table.csv: 2 problems.\n    line 2\n    line 7\n")
-    crashed.write_text(f"{TIME}epoch 1\n{TIME}{CRASH}")
-    retried.write_text(f"{TIME}epoch 1\n")
-    logs = [refused, crashed, retried, lost]
-    whole = "".join(failure("train", number, log) for number, log in enumerate(logs)) + "Finished jobid: 2 (Rule: train)\n"
-    (tmp_path / "snakemake.log").write_text(whole)
-    found = failed_jobs([tmp_path / "snakemake.log"])
-    assert f"train: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: {refused}\n" in found
-    assert f"train: RuntimeError: the device failed\n  Log: {crashed}\n" in found
-    assert f"Log: {lost}\n" in found
-    assert str(retried) not in found
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    (tmp_path / "refused.said").write_text(f"{TIME}epoch 1\n{TIME}Error: table.csv: 2 problems.\n    line 2\n    line 7\n")
+    (tmp_path / "crashed.said").write_text(f"{TIME}epoch 1\n{TIME}{CRASH}")
+    (tmp_path / "killed.said").write_text(f"{TIME}epoch 3 of 9\n")
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--keep-going"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1
+    title, *entries = (tmp_path / "summary").read_text().strip().split("\n")
+    assert title == "Failed jobs:"
+    summary = "\n".join(entries)
+    assert "refused: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: refused.log" in summary
+    assert "crashed: RuntimeError: the device failed\n  Log: crashed.log" in summary
+    assert "killed: ended without an error message; the last entry of its log is: epoch 3 of 9\n  Log: killed.log" in summary
+    assert summary.count("  Log: ") == 4
+    assert "  Log: lost.log" in summary
     assert failed_jobs([]) == ""
 
 
-def test_the_summary_has_jobs_of_groups_and_clusters_and_of_studies_with_signs_in_their_names(tmp_path):
-    grouped, submitted, drawn, killed = (tmp_path / name for name in ("grouped.log", "submitted.log", "drawn.log", "killed.log"))
-    for log in (grouped, submitted, drawn):
-        log.write_text(f"{TIME}Error: {log.stem} is wrong.\n")
-    killed.write_text(f"{TIME}epoch 3 of 9\n")
-    failures = [
-        "Error in group splits:\n" + textwrap.indent(failure("subsets", 1, grouped), "    "),
-        failure("train", 2, submitted, tmp_path / "slurm_logs/7.log"),
-        failure("draw_my-study.2", 3, drawn),
-        failure("train", 4, killed),
-    ]
-    (tmp_path / "snakemake.log").write_text("".join(failures))
-    found = failed_jobs([tmp_path / "snakemake.log"])
-    for rule, log in {"subsets": grouped, "train": submitted, "draw_my-study.2": drawn}.items():
-        assert f"{rule}: {log.stem} is wrong.\n  Log: {log}\n" in found
-    assert "train: ended without an error message; the last entry of its log is: epoch 3 of 9\n" in found
+def test_of_a_failed_group_the_summary_has_the_jobs_with_an_error(tmp_path):
+    def job(name, content=None):
+        path = tmp_path / f"{name}.log"
+        if content is not None:
+            path.write_text(f"{TIME}{content}\n")
+        return SimpleNamespace(rule=SimpleNamespace(name=name), log=[str(path)], is_group=lambda: False)
+
+    def group(*jobs):
+        return SimpleNamespace(jobs=jobs, is_group=lambda: True)
+
+    finished, failed, waiting = job("finished", "epoch 9 of 9"), job("draw_my-study.2", "Error: no space."), job("waiting")
+    summary = failed_jobs([group(finished, failed, waiting)])
+    assert summary.count("  Log: ") == 1
+    assert f"draw_my-study.2: no space.\n  Log: {failed.log[0]}\n" in summary
+    assert failed_jobs([group(finished, waiting)]).count("  Log: ") == 2

@@ -47,6 +47,19 @@ def test_checksum_commit_and_date_are_those_of_the_file(checkout):
     assert committed_protocol("study", None) is None
 
 
+def test_a_file_is_looked_up_in_the_working_directory_and_then_in_the_checkout(checkout, tmp_path_factory, monkeypatch):
+    expected = committed_protocol("study", "docs/protocol.md")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    assert committed_protocol("study", "docs/protocol.md", checkout=checkout) == expected
+    with pytest.raises(UserError) as refused:
+        committed_protocol("study", "docs/other.md", checkout=checkout)
+    assert all(f"{folder}/docs/other.md" in str(refused.value) for folder in (elsewhere, checkout))
+    (elsewhere / "docs").mkdir()
+    (elsewhere / "docs/protocol.md").write_text("HCL - CL\n")
+    assert committed_protocol("study", "docs/protocol.md", checkout=checkout)["checksum"] != expected["checksum"]
+
+
 def edit(checkout):
     (checkout / "docs/protocol.md").write_text("HCL - CL\n")
 

@@ -1,4 +1,4 @@
-"""Data that are edited in place: what Snakemake plans, and what the command says of it; real workflows on own files."""
+"""Data files that are edited in place: what Snakemake plans and what ``trueneg`` reports, in real workflows on users' files."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ IMAGES, LABELS = pngs(random_images(120, (8, 8, 3))), np.arange(120) % 4
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """A project whose study of own images in two parquet files has its rows and a table."""
+    """A project with the rows and a table of a study on two parquet files of images."""
     project = new_project(tmp_path_factory.mktemp("own") / "project")
     (project.path / TRAIN).parent.mkdir(parents=True)
     write_parquet(project.path / TRAIN, IMAGES[:80], LABELS[:80])
@@ -44,14 +44,14 @@ def evaluated(tmp_path_factory):
 
 @pytest.fixture
 def project(evaluated, tmp_path, monkeypatch):
-    """A copy of it; the command ``trueneg`` runs there."""
+    """A copy of it, as the working directory."""
     monkeypatch.chdir(evaluated.copy(tmp_path / "project").path)
     return Project(Path.cwd())
 
 
 @pytest.fixture
 def trueneg(capsys):
-    """Runs the command; returns what it printed."""
+    """Run the command ``trueneg`` and return what it printed."""
 
     def run(*arguments: str) -> str:
         assert main(arguments) == 0
@@ -74,7 +74,7 @@ def test_touched_data_plan_nothing(project, trueneg):
 
 
 @pytest.mark.long
-def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
+def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
     old = project.models()
     write_parquet(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
     assert project.planned("rows") == {"source": 1, "subsets": 1, "train": 2, "evaluate": 2, "compare": 1, "rows": 1}
@@ -93,14 +93,12 @@ def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     new = project.models().keys() - old.keys()
     assert len(new) == len(old)
     assert old.items() <= project.models().items()
-    marked = states(trueneg)
-    assert {marked[run] for run in old} == {"finished, data changed"}
-    assert {marked[run] for run in new} == {"finished"}
+    assert states(trueneg) == dict.fromkeys(old, "finished, data changed") | dict.fromkeys(new, "finished")
     assert project.planned("models") == {}
 
 
 @pytest.mark.long
-def test_a_changed_file_of_features_trains_its_runs_again(project, trueneg):
+def test_a_changed_file_of_features_trains_only_its_runs_again(project, trueneg):
     study = yaml.safe_load((project.path / "study.yaml").read_text())["own"]
     study["objectives"]["Guided"] = {"name": "guided", "guide": {"name": "features", "path": "data/features.safetensors"}}
     project.configure(own=study)
@@ -122,14 +120,14 @@ def test_a_changed_file_of_features_trains_its_runs_again(project, trueneg):
 
 
 @pytest.mark.long
-def test_data_that_are_moved_away_are_not_needed_to_draw(project, trueneg):
+def test_drawing_does_not_need_the_data(project, trueneg):
     shutil.rmtree(project.path / "data")
     (project.path / "results/own/tables/accuracy.csv").unlink()
     assert project.planned("results/own/tables/accuracy.csv") == {"draw_own": 1}
     assert set(states(trueneg).values()) == {"finished"}
 
 
-def test_check_and_snakemake_agree_on_reports_that_are_read_again(tmp_path, monkeypatch, trueneg):
+def test_check_and_snakemake_agree_on_which_reports_are_read_again(tmp_path, monkeypatch, trueneg):
     project = new_project(tmp_path / "project")
     monkeypatch.chdir(project.path)
     table, copy = project.path / "data/reports.csv", project.path / "data/copy.csv"
@@ -143,11 +141,11 @@ def test_check_and_snakemake_agree_on_reports_that_are_read_again(tmp_path, monk
     assert "sentences up to date" in trueneg("check", "study.yaml")
     shutil.copy2(table, copy)
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:11]))
-    for path, named in (("data/reports.csv", "data/reports.csv"), ("data/copy.csv", "data/copy.csv")):
+    for path in ("data/reports.csv", "data/copy.csv"):
         project.configure(words=tiny_words(reports=reports | {"path": path}))
         assert project.planned(sentences) == {"reports": 1, "sentences": 1}
         checked = trueneg("check", "study.yaml")
         assert "sentences outdated" in checked
-        assert named in checked
-    reread = DataChanges(Path("results")).of_reports("words")
-    assert any("data/reports.csv changed" in sentence for sentence in reread)
+        assert path in checked
+    changes = DataChanges(Path("results")).of_reports("words")
+    assert any("data/reports.csv changed" in change for change in changes)

@@ -1,4 +1,4 @@
-"""A job that may use a GPU asks Snakemake for it, and a job that asks for none has the CPU as its device."""
+"""A job that may use a GPU requests one from Snakemake, and a job without a request has the CPU as its device."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.specs.objectives.released import NOT_TRAINED
 
-# Plans the studies of some files and prints each job: its rule and wildcards, what it asks for, and its parameters.
+# Plans the studies of some files and prints each job: its rule, wildcards, requested GPUs, parameters and script.
 PLAN = """
 import json, os, sys
 from pathlib import Path
@@ -24,15 +24,15 @@ from snakemake.settings.types import ConfigSettings, OutputSettings, Quietness, 
 gres, *files = sys.argv[1:]
 os.environ["TRUENEG_GRES"] = gres
 with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
-    given = ConfigSettings(configfiles=[Path(file) for file in files])
-    workflow = api.workflow(ResourceSettings(cores=1), given, snakefile=Path("Snakefile"))
+    configuration = ConfigSettings(configfiles=[Path(file) for file in files])
+    workflow = api.workflow(ResourceSettings(cores=1), configuration, snakefile=Path("Snakefile"))
     workflow.dag().execute_workflow(executor="dryrun")
     for job in workflow._workflow.dag.jobs:
-        asked = {name: job.resources.get(name) for name in ("gpu", "gres")}
+        requested = {name: job.resources.get(name) for name in ("gpu", "gres")}
         script = job.rule.script and str(job.rule.script)
-        print(json.dumps([job.rule.name, dict(job.wildcards), asked, dict(job.params), script]))
+        print(json.dumps([job.rule.name, dict(job.wildcards), requested, dict(job.params), script]))
 """
-NEEDS_NO_DEVICE = ("released", "note")  # objective and language model of the study below
+NOT_TRAINED_HERE = ("released", "note")  # objective and language model of the study below
 
 
 def planned(*files: Path, gres: str = "") -> list[tuple]:
@@ -58,7 +58,7 @@ def device_of(rule: str, parameters: dict) -> str:
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory) -> Path:
-    """One study on the CPU, and two that use GPUs; some of their jobs only write down what others have computed."""
+    """A study on the CPU, and two that use GPUs; some of their jobs only gather results."""
     words, clip = tiny_words(), {"name": "clip", "weights": "openai"}
     (model,) = words["language_models"].values()
     words["language_models"] = {"BERT": model | {"device": "auto"}, "note": {"model": "models/bert", "train": False}}
@@ -76,10 +76,10 @@ def jobs(studies) -> list[tuple]:
     return planned(studies)
 
 
-def test_jobs_that_may_use_a_gpu_ask_for_it_and_no_others(jobs):
+def test_only_jobs_that_may_use_a_gpu_request_one(jobs):
     asked: dict[tuple, set] = {}
     for rule, wildcards, resources, _, _ in jobs:
-        key = (rule, wildcards.get("study"), *(value for value in wildcards.values() if value in NEEDS_NO_DEVICE))
+        key = (rule, wildcards.get("study"), *(value for value in wildcards.values() if value in NOT_TRAINED_HERE))
         asked.setdefault(key, set()).add(resources["gpu"])
     assert {key: gpus for key, gpus in asked.items() if gpus != {None}} == {
         ("train", "tiny"): {0},
@@ -99,7 +99,7 @@ def test_jobs_that_may_use_a_gpu_ask_for_it_and_no_others(jobs):
     }
 
 
-def test_jobs_of_rules_without_gpus_cannot_lease_one(jobs):
+def test_scripts_of_rules_without_gpus_cannot_lease_one(jobs):
     scripts = {Path(script).name: resources["gpu"] is not None for _, _, resources, _, script in jobs if script}
     assert set(scripts.values()) == {True, False}
     imports = grimp.build_graph("trueneg")
@@ -111,7 +111,7 @@ def test_jobs_of_rules_without_gpus_cannot_lease_one(jobs):
 
 
 @pytest.mark.long
-def test_a_cluster_may_be_asked_in_its_own_words(studies):
+def test_gpus_can_be_requested_as_gres(studies):
     jobs = planned(studies, gres="gpu:a100")
     asked = {(rule, wildcards.get("study"), *resources.values()) for rule, wildcards, resources, *_ in jobs}
     assert {("train", "world", None, "gpu:a100:2"), ("score_shard", "words", None, "gpu:a100:1")} < asked
@@ -120,7 +120,7 @@ def test_a_cluster_may_be_asked_in_its_own_words(studies):
 
 
 @pytest.mark.long
-def test_every_job_of_every_shipped_study_asks_for_a_gpu_unless_its_device_is_the_cpu():
+def test_shipped_jobs_request_a_gpu_unless_their_device_is_the_cpu():
     jobs = planned(ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
     on_device = [(rule, asked["gpu"], given) for rule, _, asked, given, _ in jobs if asked["gpu"] is not None]
     found = {(gpus > 0, device_of(rule, given)) for rule, gpus, given in on_device}

@@ -1,4 +1,4 @@
-"""An image–text study as a real workflow, from synthetic reports to tables; and what an edit makes anew."""
+"""An image–text study as a real workflow, from synthetic reports to tables, and what a change runs again."""
 
 import json
 
@@ -10,7 +10,7 @@ import yaml
 from tests.clips import tiny_clip, write_clip
 from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
-from tests.workflow.test_imported_rows import bring
+from tests.workflow.test_imported_rows import export_and_import
 from trueneg.store.run_store import RunStore
 
 pytestmark = pytest.mark.long  # `make test-studies` runs whole image–text studies
@@ -46,24 +46,24 @@ def test_reports_become_pairs_runs_rows_and_tables(finished):
     assert finished.planned(*named).keys() - named == set()  # all are drawn
 
 
-def test_imported_rows_of_pairs_need_neither_reports_nor_language_models_nor_images(finished, tmp_path):
+def test_imported_rows_need_neither_reports_nor_language_models_nor_images(finished, tmp_path):
     fresh = new_project(tmp_path / "fresh")
     fresh.configure(words=tiny_words(), world=tiny_world())
-    bring(finished, fresh)
+    export_and_import(finished, fresh)
     assert set(fresh.planned(*TARGETS)) == {"compare", "draw_world"}
 
 
-def test_the_objective_learns_from_the_class_probabilities_that_the_text_study_made(finished):
+def test_the_pairs_have_the_class_probabilities_of_the_text_study(finished):
     (path,) = (finished.path / "results/pairs").glob("*px-??????.parquet")
     sentences = pd.read_parquet(path)
-    made = pd.read_parquet(finished.path / "results/words/text/phantom/eta.parquet")
-    both = sentences.merge(made, on=["report", "index"], suffixes=("", " made"))
+    eta = pd.read_parquet(finished.path / "results/words/text/phantom/eta.parquet")
+    both = sentences.merge(eta, on=["report", "index"], suffixes=("", " of the text study"))
     assert len(both) == len(sentences)
-    assert (both["eta"] == both["eta made"]).all()
+    assert (both["eta"] == both["eta of the text study"]).all()
     assert sentences["report"].nunique() == 100
 
 
-def test_another_scale_of_eta_trains_what_uses_it_and_nothing_else(finished, tmp_path):
+def test_another_scale_of_eta_trains_only_the_objective_that_uses_it(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     before = project.models()
     project.configure(words=tiny_words(eta={"a": 0.4}), world=tiny_world())
@@ -76,7 +76,7 @@ def test_another_scale_of_eta_trains_what_uses_it_and_nothing_else(finished, tmp
     assert len(added) == 2
 
 
-def test_methods_that_learn_or_share_targets_train_on_pairs(tmp_path):
+def test_soft_targets_and_learned_thresholds_train_on_pairs(tmp_path):
     softmax = {"name": "softmax", "temperature": 0.1, "share": 0.4}
     both = {"directions": "both"}
     objectives = {
@@ -115,7 +115,7 @@ def test_each_seed_trains_and_is_tested_on_its_own_corpus(tmp_path):
     assert project.planned(TARGETS[0]) == {}
 
 
-def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, tmp_path):
+def test_a_study_without_its_text_study_is_refused_before_anything_runs(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))
     done = project.snakemake("--dry-run")
@@ -123,7 +123,7 @@ def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, t
     assert "world.dataset.text refers to 'words'; there are no likelihood studies" in done.stdout + done.stderr
 
 
-def test_released_weights_go_through_evaluation_comparison_tables_and_figures(finished, tmp_path):
+def test_released_weights_are_evaluated_compared_and_drawn(finished, tmp_path):
     pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
     clip = {"name": "clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
     objectives = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}} | tiny_world()["objectives"]
@@ -138,13 +138,13 @@ def test_released_weights_go_through_evaluation_comparison_tables_and_figures(fi
     assert project.planned(*targets) == {}
 
 
-def test_a_language_model_can_begin_with_another_studys(finished, tmp_path):
+def test_a_language_model_can_start_from_one_of_another_study(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     tuned = {"tuned": {"start": "words/phantom/BERT", "epochs": 1, "device": "cpu"}}
     project.configure(words=tiny_words(), tuned=tiny_words(language_models=tuned))
     manifest = "results/tuned/text/phantom/language_models/tuned.json"
     project.run(manifest)
-    made = json.loads((project.path / manifest).read_text())["models"]
-    began = json.loads((project.path / "results/words/text/phantom/language_models/BERT.json").read_text())["models"]
-    assert len(made) == len(began)
-    assert not {model["checksum"] for model in made} & {model["checksum"] for model in began}
+    start = "results/words/text/phantom/language_models/BERT.json"
+    models = [json.loads((project.path / path).read_text())["models"] for path in (manifest, start)]
+    assert len(models[0]) == len(models[1])
+    assert not {model["checksum"] for model in models[0]} & {model["checksum"] for model in models[1]}

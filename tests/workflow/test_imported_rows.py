@@ -1,4 +1,4 @@
-"""Rows that are imported into a fresh copy of the project: what Snakemake plans, trains and draws there."""
+"""Rows that are imported into another copy of the project: what Snakemake plans, trains and draws there."""
 
 import pandas as pd
 import pytest
@@ -7,43 +7,35 @@ from tests.projects import Project, new_project
 from tests.studies import tiny_study
 from trueneg.cli.main import main
 
-QUICK = {"compare", "draw_tiny", "page", "all"}
-
 
 @pytest.fixture
 def fresh(tmp_path) -> Project:
     return new_project(tmp_path / "fresh")
 
 
-def bring(project: Project, fresh: Project) -> None:
+def export_and_import(project: Project, other: Project) -> None:
     """Export the rows of a project, and import them into another one."""
-    folder = str(fresh.path / "exported")
+    folder = str(other.path / "exported")
     assert main(["rows", "export", str(project.path / "study.yaml"), folder, "--results", str(project.path / "results")]) == 0
-    assert main(["rows", "import", folder, "--results", str(fresh.path / "results")]) == 0
+    assert main(["rows", "import", folder, "--results", str(other.path / "results")]) == 0
 
 
 def test_imported_rows_need_neither_data_nor_training(finished_project, fresh):
     fresh.configure(tiny=tiny_study())
-    bring(finished_project, fresh)
-    assert set(fresh.planned()) == QUICK
-
-
-def test_an_unpacked_archive_without_git_plans_a_study_with_a_protocol(fresh):
-    (fresh.path / "protocol.md").write_text("DCL - CL\n")
-    fresh.configure(tiny=tiny_study(protocol="protocol.md"))
-    assert fresh.planned("rows")["train"] == 3
+    export_and_import(finished_project, fresh)
+    assert set(fresh.planned()) == {"compare", "draw_tiny", "page", "all"}
 
 
 @pytest.mark.long
-def test_imported_rows_are_drawn_and_a_study_that_grows_trains_only_what_is_new(finished_project, fresh):
+def test_imported_rows_are_drawn_and_a_study_with_more_seeds_trains_only_the_new_ones(finished_project, fresh):
     fresh.configure(tiny=tiny_study())
-    bring(finished_project, fresh)
+    export_and_import(finished_project, fresh)
     fresh.run()
     assert fresh.models() == {}
-    drawn = [project.path / "results/tiny/tables/accuracy.csv" for project in (finished_project, fresh)]
-    assert drawn[0].read_text() == drawn[1].read_text()
+    tables = [project.path / "results/tiny/tables/accuracy.csv" for project in (finished_project, fresh)]
+    assert tables[0].read_text() == tables[1].read_text()
     assert fresh.planned() == {}
-    assert "6 of 6 runs" not in (fresh.path / "results/index.html").read_text()  # no mark: nothing is stale
+    assert "6 of 6 runs" not in (fresh.path / "results/index.html").read_text()  # nothing is marked as stale
     fresh.configure(tiny=tiny_study(seeds=3))
     fresh.run("rows")
     rows = pd.read_parquet(fresh.path / "results/tiny/artefacts/rows.parquet")
@@ -56,7 +48,7 @@ def test_imported_rows_are_drawn_and_a_study_that_grows_trains_only_what_is_new(
 
 @pytest.mark.long
 def test_changed_settings_do_not_use_imported_rows(finished_project, fresh):
-    bring(finished_project, fresh)
+    export_and_import(finished_project, fresh)
     fresh.configure(tiny=tiny_study(training=tiny_study()["training"] | {"epochs": 2}))
     done = fresh.snakemake("rows")
     assert done.returncode != 0

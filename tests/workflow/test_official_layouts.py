@@ -1,4 +1,4 @@
-"""The papers' own data sets, in their official layouts, through the configurations that the papers' studies have, made small."""
+"""The papers' data sets in their official layouts, with small versions of the shipped studies."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ OBJECTIVES = {"DCL-LM": {"name": "dcl", "class_probability": "language model"}}
 
 
 def small(name: str, baseline: str, data: Path, **dataset) -> dict:
-    """The studies of a configuration with the same data, evaluation and questions, but tiny networks and two objectives."""
+    """A shipped configuration with the same data and evaluation, but tiny networks and two objectives."""
     studies = yaml.safe_load((ROOT / f"config/studies/{name}.yaml").read_text())
     text, study = studies[f"{name}_text"], studies[name]
     text["language_models"] = {"BERT": TINY_BERT}
@@ -47,7 +47,7 @@ def small(name: str, baseline: str, data: Path, **dataset) -> dict:
 
 @pytest.fixture(scope="module")
 def mimic(tmp_path_factory):
-    """MIMIC-CXR with MS-CXR's boxes, and ReCo's retrieval on CheXpert, from files to tables."""
+    """A finished study on MIMIC-CXR with boxes from MS-CXR and retrieval on CheXpert 8×200."""
     project = new_project(tmp_path_factory.mktemp("mimic") / "project")
     data = project.path / "data"
     radiographs = layouts.write_mimic_cxr(data / "mimic-cxr-jpg", patients=60)
@@ -65,7 +65,7 @@ def mimic(tmp_path_factory):
     return project
 
 
-def test_mimic_cxr_goes_from_its_files_to_tables(mimic):
+def test_mimic_cxr_is_measured_and_drawn(mimic):
     rows = pd.read_parquet(mimic.path / "results/mimic_cxr/artefacts/rows.parquet")
     measured = {"retrieval sentence", "linear probe", "grounding", "region retrieval", "chexpert 8x200"}
     assert measured <= set(rows.loc[rows["split"] == "test", "task"])
@@ -108,19 +108,19 @@ def test_no_patient_of_ms_cxr_is_trained_on(mimic):
     assert not boxed & (patients["train"] | patients["validation"])
 
 
-def test_restricted_text_stays_in_files_of_its_owner(mimic):
-    said = {"bones look well", "There is a sign of", "a vague opacity below", "Sentence 3 on"}
-    holding = set()
+def test_restricted_text_is_only_in_files_that_nobody_else_can_read(mimic):
+    sentences = {"bones look well", "There is a sign of", "a vague opacity below", "Sentence 3 on"}
+    leaked = set()
     for path in (mimic.path / "results").rglob("*"):
         if path.is_file() and path.suffix in (".log", ".md", ".csv", ".tex", ".json", ".jsonl", ".yaml", ".html"):
             text = path.read_text(errors="replace")
-            holding |= {(path.name, sentence) for sentence in said if sentence in text}
-    assert not holding
+            leaked |= {(path.name, sentence) for sentence in sentences if sentence in text}
+    assert not leaked
     for path in [*(mimic.path / "results/pairs").glob("*.*"), *(mimic.path / "results/benchmarks").glob("*.*")]:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
+def test_flickr8k_is_measured_and_compared_with_human_ratings(tmp_path):
     project = new_project(tmp_path / "project")
     layouts.write_flickr8k(project.path / "data/flickr8k")
     project.configure(**small("flickr8k", "CL", project.path / "data"))
@@ -135,7 +135,7 @@ def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
     assert project.planned(*targets) == {}
 
 
-def test_flickr30k_goes_from_its_files_to_tables(tmp_path):
+def test_flickr30k_is_measured_and_drawn(tmp_path):
     project = new_project(tmp_path / "project")
     layouts.write_flickr30k(project.path / "data/flickr30k", photographs=60)
     project.configure(**small("flickr30k", "InfoNCE", project.path / "data"))

@@ -1,4 +1,4 @@
-"""Own images and texts, from a folder and a table to tables and the page, with the template that the how-to tells to copy."""
+"""A user's images and texts, from a folder and a table to tables and the page, with the template config/studies/own_data.yaml."""
 
 import re
 
@@ -23,19 +23,19 @@ TINY = {
 
 @pytest.fixture
 def project(tmp_path):
-    """A project whose study is the template, made small, on 80 images of two kinds, four patients' five each."""
-    made = new_project(tmp_path / "project")
-    folder = made.path / "data/mine"
+    """A project with a small version of the template on 80 images of two classes, five per patient."""
+    project = new_project(tmp_path / "project")
+    folder = project.path / "data/mine"
     write_image_table(folder / "images", folder / "table.csv", IMAGES)
     studies = yaml.safe_load((ROOT / "config/studies/own_data.yaml").read_text())
     studies["my_text"]["language_models"]["BERT"] |= {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300}
     studies["my_study"] |= {**TINY, "seeds": 2}
-    for more in ("ReCo", "Same-left-out"):
-        del studies["my_study"]["objectives"][more]
+    for objective in ("ReCo", "Same-left-out"):
+        del studies["my_study"]["objectives"][objective]
     studies["my_study"]["dataset"] |= {"resolution": 32, "label_columns": ["mass", "fracture"]}
     studies["my_study"]["training"] |= {"epochs": 1, "batch_size": 16, "warmup_updates": 1}
-    made.configure(**studies)
-    return made
+    project.configure(**studies)
+    return project
 
 
 @pytest.mark.long
@@ -67,7 +67,7 @@ def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(projec
     assert "created again" in checked
 
 
-def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is_not(project):
+def test_a_shortened_table_is_read_again_but_a_touched_one_is_not(project):
     sentences = "results/my_text/text/image_table/sentences.parquet"
     project.run(sentences)
     table = project.path / "data/mine/table.csv"
@@ -77,20 +77,20 @@ def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is
     assert project.planned(sentences) == {"captions": 1}
 
 
-def test_a_label_column_that_cannot_be_used_is_refused_before_anything_runs(project, monkeypatch, capsys):
+def test_a_missing_label_column_is_refused_before_anything_runs(project, monkeypatch, capsys):
     table = project.path / "data/mine/table.csv"
     table.write_text(table.read_text().replace("fracture", "break", 1))
     done = project.snakemake("--dry-run")
     assert done.returncode
-    found = re.compile(r"table\.csv: .*fracture.*found image, text, patient, mass, break")
-    assert found.search(done.stdout + done.stderr)
+    expected = re.compile(r"table\.csv: .*fracture.*found image, text, patient, mass, break")
+    assert expected.search(done.stdout + done.stderr)
     assert not list((project.path / "results").glob("*"))
     monkeypatch.chdir(project.path)
     assert main(["check", "study.yaml"]) == 1
-    assert found.search(capsys.readouterr().err)
+    assert expected.search(capsys.readouterr().err)
 
 
-def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):
+def test_the_job_that_reads_the_table_reports_its_faults(project):
     table = project.path / "data/mine/table.csv"
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))
     done = project.snakemake("rows")

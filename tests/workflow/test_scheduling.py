@@ -1,7 +1,6 @@
-"""Several devices, pretended by the resource ``gpu``: all are kept busy, and the longest trainings go first."""
+"""On several devices, for which the resource ``gpu`` stands here, all are kept busy and the longest jobs start first."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -15,30 +14,29 @@ pytestmark = pytest.mark.long
 DEVICES = 4
 
 
-def test_four_devices_are_kept_busy_and_the_longest_trainings_go_first(tmp_path):
+def test_four_devices_are_kept_busy_and_the_longest_jobs_start_first(tmp_path):
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
     study["training"] |= {"epochs": [1, 20]}
     study["conditions"], study["primary"]["dataset"] = ["epochs"], "epochs=20"
     project.configure(tiny=study)
-    project.run("--until", "subsets")  # so that all trainings can begin at the same time
-    command = ["models", "--cores", "8", "--resources", f"gpu={DEVICES}", "--configfile", "study.yaml"]
-    command += ["--set-resources", "train:gpu=1"]  # trainings on the CPU, which ask for a GPU
-    environment = os.environ | {"PYTHONPATH": str(project.path / "src"), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "snakemake", *command], cwd=project.path, env=environment, check=True, timeout=900)
+    project.run("--until", "subsets")  # so that all training jobs can start at the same time
+    command = [sys.executable, "-m", "snakemake", "models", "--cores", "8", "--configfile", "study.yaml"]
+    command += ["--resources", f"gpu={DEVICES}", "--set-resources", "train:gpu=1"]  # they request a GPU but use the CPU
+    subprocess.run(command, cwd=project.path, env=project.environment, check=True, timeout=900)
 
-    spans = []  # of each job: begin, end, condition
+    spans = []  # start, end and condition of each job
     for timing in project.path.glob("results/tiny/timings/train/*/*/*.jsonl"):
         end = timing.stat().st_mtime
         spans.append((end - json.loads(timing.read_text())["s"], end, timing.parts[-3]))
     assert len(spans) == 2 * 3
     spans.sort()
     assert sorted(condition for *_, condition in spans[:DEVICES]) == ["epochs=1", *["epochs=20"] * 3]
-    slack = 0.3  # between a job's end and the next one's begin the clocks of both are not exact
+    slack = 0.3  # seconds; the recorded times are not exact
     moments = [begin + slack for begin, *_ in spans]
-    at_once = [sum(begin + slack <= moment < end - slack for begin, end, _ in spans) for moment in moments]
-    assert max(at_once) == DEVICES
-    # Until the last one began, devices stood idle only while a job started.
+    running = [sum(begin + slack <= moment < end - slack for begin, end, _ in spans) for moment in moments]
+    assert max(running) == DEVICES
+    # Until the last job started, devices were idle only while a job was starting.
     first, last = spans[0][0], spans[-1][0]
     used = sum(min(end, last) - begin for begin, end, _ in spans)
     assert used > 0.7 * DEVICES * (last - first)

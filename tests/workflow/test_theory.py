@@ -1,4 +1,4 @@
-"""A theory study as a real workflow: experiments, figures and tables, and what an edit makes anew."""
+"""A theory study as a real workflow: experiments, figures and tables, and what a change runs again."""
 
 import pandas as pd
 import pytest
@@ -28,19 +28,19 @@ def finished(tmp_path_factory):
     return project
 
 
-def test_the_settings_reach_the_experiments_and_their_frames_the_figures(finished):
+def test_experiments_use_the_settings_and_are_drawn(finished):
     frame = pd.read_parquet(finished.path / "results/tiny/artefacts/simulation/errors_by_negatives.parquet")
     assert {8, 16} <= set(frame["at"])
     assert (finished.path / FIGURE).stat().st_size > 10_000
     assert "Tiny theory" in (finished.path / TABLE.replace(".csv", ".txt")).read_text()
 
 
-def test_a_second_call_does_nothing_and_the_named_targets_find_all_drawn(finished):
+def test_a_finished_study_plans_nothing(finished):
     assert finished.planned(FIGURE, TABLE) == {}
     assert finished.planned("figures_bcl", "figures_theory", "tables_theory") == {}  # drawn together with the two above
 
 
-def test_a_raised_version_runs_the_experiments_again_and_an_edit_alone_does_not(finished, tmp_path):
+def test_a_raised_version_runs_the_experiments_again_but_an_edit_does_not(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     loss = project.path / "src/trueneg/losses/estimators/bayesian.py"
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
@@ -52,7 +52,7 @@ def test_a_raised_version_runs_the_experiments_again_and_an_edit_alone_does_not(
     assert planned["draw_tiny"] == 1
 
 
-def test_a_rendered_report_sees_settings_that_the_configuration_does_not_state(finished, tmp_path):
+def test_a_caption_of_the_report_can_show_a_default_setting(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     caption = project.path / "workflow/captions/workflow.rst"
     caption.write_text('alpha={{ snakemake.config["tiny"]["process"]["alpha"] }};')
@@ -62,7 +62,7 @@ def test_a_rendered_report_sees_settings_that_the_configuration_does_not_state(f
     assert f"alpha={expected};" in (project.path / "report.html").read_text()
 
 
-def test_an_experiment_made_before_a_version_was_raised_is_stale(finished, tmp_path, monkeypatch):
+def test_an_experiment_of_an_earlier_version_is_stale(finished, tmp_path, monkeypatch):
     results = finished.copy(tmp_path / "project").path / "results"
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
     assert provenance_of(str(frame), results)["stale"] == []

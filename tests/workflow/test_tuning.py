@@ -1,4 +1,4 @@
-"""Two stages in one invocation: pilot seeds select, the winners are trained on new seeds; nothing is trained twice."""
+"""Tuning in one call of Snakemake: pilot seeds select, the winners are trained on new seeds, and nothing is trained twice."""
 
 import json
 import re
@@ -9,14 +9,13 @@ import pytest
 
 from tests.projects import Project, new_project
 from tests.studies import tuned_study
-from tests.workflow.test_interruption import start, within
-from tests.workflow.test_workflow import trueneg
+from tests.workflow.test_interruption import kill, within
 
 WINNERS = "results/tuned/tuning/winners.json"
 PILOTS, NAMES = 3 * 2, list(tuned_study()["objectives"])
 
 
-def test_one_plan_holds_both_stages_and_a_file_of_winners_leaves_the_first_out(tmp_path):
+def test_a_plan_has_both_stages_or_only_the_second_with_a_file_of_winners(tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(tuned=tuned_study())
     planned = project.planned("rows")
@@ -31,7 +30,7 @@ def test_one_plan_holds_both_stages_and_a_file_of_winners_leaves_the_first_out(t
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory) -> Project:
-    """A project whose tuned study ran to the end in one invocation."""
+    """A project whose tuned study has finished, in one call."""
     project = new_project(tmp_path_factory.mktemp("tuned") / "project")
     project.configure(tuned=tuned_study())
     project.run()
@@ -55,11 +54,11 @@ def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tun
     for name in ("CL", "HCL", "Oracle"):
         best = means[name].round(12)
         assert json.dumps(winners[name]["variant"], sort_keys=True, separators=(",", ":")) in best.index[best == best.max()]
-        assert sorted(one["mean"] for one in winners[name]["candidates"]) == pytest.approx(sorted(means[name]))
+        assert sorted(candidate["mean"] for candidate in winners[name]["candidates"]) == pytest.approx(sorted(means[name]))
     rows = rows_of(tuned)
     assert set(rows["seed"]) == {0, 1}
     assert set(rows["objective"]) == set(NAMES)
-    variants = {name: [json.loads(one) for one in own.unique()] for name, own in rows.groupby("objective")["variant"]}
+    variants = {name: [json.loads(text) for text in texts.unique()] for name, texts in rows.groupby("objective")["variant"]}
     assert variants["Hardness"] == variants["HCL"] == [winners["HCL"]["variant"]]
     shared = winners["CL"]["variant"] == {"temperature": 0.5}  # CL-untuned then trains nothing of its own
     assert len(tuned.models()) == 2 * (PILOTS + len(NAMES) - shared)
@@ -67,7 +66,7 @@ def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tun
 
 
 @pytest.mark.long
-def test_tables_and_figure_show_the_choice_and_every_candidate(tuned):
+def test_tables_and_a_figure_show_every_candidate_and_the_selected_one(tuned):
     results, winners = tuned.path / "results/tuned", winners_of(tuned)
     table = (results / "tables/accuracy.md").read_text()
     shown = f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)"
@@ -81,37 +80,37 @@ def test_tables_and_figure_show_the_choice_and_every_candidate(tuned):
 
 
 @pytest.mark.long
-def test_commands_show_validation_values_of_candidates_and_the_runs_of_both_stages(tuned):
-    listed = json.loads(trueneg(tuned, "runs", "--json", "-"))
+def test_runs_and_why_show_the_runs_of_both_stages(tuned):
+    listed = json.loads(tuned.trueneg("runs", "--json", "-").stdout)
     validation, test = "tuned: validation knn accuracy", "tuned: test knn accuracy"
-    pilots = [one for one in listed if one["seed"] >= 100]
+    pilots = [run for run in listed if run["seed"] >= 100]
     assert len(pilots) == PILOTS * 2
-    assert all(one[validation] is not None and one[test] is None for one in pilots)
-    assert all(one[validation] is None and one[test] is not None for one in listed if one["seed"] < 100)
+    assert all(run[validation] is not None and run[test] is None for run in pilots)
+    assert all(run[validation] is None and run[test] is not None for run in listed if run["seed"] < 100)
 
     table = pd.read_csv(tuned.path / "results/tuned/tables/accuracy.csv")
     line = f"results/tuned/tables/accuracy.csv:{table.index[table['objective'] == 'Hardness'][0] + 2}"
-    found = json.loads(trueneg(tuned, "why", line, "--json", "-"))
-    assert {run["seed"] for run in found["runs"]} == {0, 1}
-    assert {one["objective"] for one in found["candidates"]} == {"CL", "HCL"}
-    runs = {run for one in found["candidates"] for run in one["runs"].split()}
-    assert runs == {one["run"] for one in pilots if one["objective"].split(",")[0] in ("CL", "HCL")}
-    said = trueneg(tuned, "why", line)
-    assert all(run in said for run in runs)
-    assert "Nothing to train" in trueneg(tuned, "check", "study.yaml")
+    why = json.loads(tuned.trueneg("why", line, "--json", "-").stdout)
+    assert {run["seed"] for run in why["runs"]} == {0, 1}
+    assert {candidate["objective"] for candidate in why["candidates"]} == {"CL", "HCL"}
+    runs = {run for candidate in why["candidates"] for run in candidate["runs"].split()}
+    assert runs == {run["run"] for run in pilots if run["objective"].split(",")[0] in ("CL", "HCL")}
+    printed = tuned.trueneg("why", line).stdout
+    assert all(run in printed for run in runs)
+    assert "Nothing to train" in tuned.trueneg("check", "study.yaml").stdout
 
 
 @pytest.mark.long
-def test_check_has_a_time_for_both_stages_and_the_second_is_a_bound(tmp_path):
+def test_check_estimates_a_time_for_both_stages(tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(tuned=tuned_study(seeds=3))
-    said = trueneg(project, "check", "study.yaml")
-    assert re.search(rf"first stage: {PILOTS * 2} runs to train in \d+ jobs: about", said)
-    assert re.search(rf"second stage, at most: {len(NAMES) * 3} runs to train in \d+ jobs: about", said)
+    checked = project.trueneg("check", "study.yaml").stdout
+    assert re.search(rf"first stage: {PILOTS * 2} runs to train in \d+ jobs: about", checked)
+    assert re.search(rf"second stage, at most: {len(NAMES) * 3} runs to train in \d+ jobs: about", checked)
 
 
 @pytest.mark.long
-def test_winners_that_are_selected_again_without_change_repeat_nothing(tuned, tmp_path):
+def test_selecting_the_same_winners_again_repeats_nothing(tuned, tmp_path):
     project = tuned.copy(tmp_path / "project")
     before = (project.path / WINNERS).read_bytes()
     project.run(WINNERS, "--forcerun", "select")
@@ -120,27 +119,27 @@ def test_winners_that_are_selected_again_without_change_repeat_nothing(tuned, tm
 
 
 @pytest.mark.long
-def test_a_committed_file_of_winners_repeats_no_run_and_a_foreign_one_is_refused(tuned, tmp_path):
+def test_a_file_of_winners_repeats_no_run_and_is_refused_if_it_does_not_fit(tuned, tmp_path):
     project = tuned.copy(tmp_path / "project")
-    before, study, own = project.models(), tuned_study(), project.path / "winners.json"
-    shutil.copy2(project.path / WINNERS, own)
+    before, study, file = project.models(), tuned_study(), project.path / "winners.json"
+    shutil.copy2(project.path / WINNERS, file)
     study["tuning"]["winners"] = "winners.json"
     project.configure(tuned=study)
     project.run()
     assert project.models() == before
     pd.testing.assert_frame_equal(rows_of(project), rows_of(tuned))
 
-    winners = json.loads(own.read_text())
+    winners = json.loads(file.read_text())
     oracle = winners["winners"]["digits"]["Oracle"]
     oracle["variant"] = oracle["candidates"][0]["variant"] = {"temperature": 0.3}
-    own.write_text(json.dumps(winners))
+    file.write_text(json.dumps(winners))
     done = project.snakemake("models")
     assert done.returncode
     assert re.search(r"winners\.json: the winner of Oracle on digits is .*0\.3.*0\.2.*0\.5", done.stdout + done.stderr)
 
 
 @pytest.mark.long
-def test_a_workflow_killed_in_both_stages_ends_with_the_same_winners_and_repeats_no_finished_run(tuned, tmp_path):
+def test_a_workflow_killed_in_both_stages_selects_the_same_winners_and_repeats_no_run(tuned, tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(tuned=tuned_study())
 
@@ -149,12 +148,11 @@ def test_a_workflow_killed_in_both_stages_ends_with_the_same_winners_and_repeats
         return {path.parent.name: models[path.parent.name] for path in project.path.glob("results/runs/*/run.json")}
 
     kept: dict[str, int] = {}
-    of_first = 2 * PILOTS + 2  # with CL-untuned, which waits for no winner
+    of_first = 2 * PILOTS + 2  # with CL-untuned, which needs no winner
     for count, is_second in ((1, False), (PILOTS, False), (of_first + 1, True), (of_first + 5, True)):
-        snakemake = start(project)
+        snakemake = project.start()
         assert within(900, lambda least=count: len(finished()) >= least)
-        snakemake.kill()
-        snakemake.wait()
+        kill(snakemake)
         project.run("--unlock")
         assert (project.path / WINNERS).is_file() == is_second
         now = finished()

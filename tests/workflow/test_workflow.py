@@ -21,10 +21,6 @@ NEVER = {"source", "subsets", "train", "evaluate", "compare", "embedding"}
 MANIFESTS = "results/tiny/manifests/digits"
 
 
-def touch(path: Path) -> None:
-    os.utime(path)
-
-
 def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_project):
     results = finished_project.path / "results"
     assert len(finished_project.models()) == 3 * 2
@@ -39,43 +35,40 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
         assert png.with_suffix(".txt").read_text().strip()
     assert {path.stem for path in (results / "tiny/figures").glob("*.png")} >= {"training_loss", "share_at_bound"}
     assert {path.suffix for path in (results / "tiny/tables").iterdir()} >= {".csv", ".md", ".tex"}
+    assert len(list((results / "tiny/subsets").rglob("*.parquet"))) == 1  # all objectives of a seed share it
     page = (results / "index.html").read_text()
     assert "Tiny" in page
     assert 'src="http' not in page
     assert finished_project.planned() == {}
 
 
-def test_a_finished_workflow_prints_what_each_study_found_and_where_to_look(project):
-    (project.path / "results/index.html").unlink()  # where nothing is left to do, Snakemake calls no handler
-    said = project.run()
-    assert sentence(Gathered(project.path / "results/tiny/artefacts")) in said
-    assert "results/index.html#tiny" in said
+def test_a_finished_workflow_prints_the_answer_of_each_study_and_its_place(project):
+    (project.path / "results/index.html").unlink()  # Snakemake calls no handler if there is nothing to do
+    printed = project.run()
+    assert sentence(Gathered(project.path / "results/tiny/artefacts")) in printed
+    assert "results/index.html#tiny" in printed
 
 
-def test_all_objectives_of_a_seed_see_the_same_images_and_start_from_the_same_weights(finished_project):
-    """The losses of the first epoch differ, but everything drawn is shared: the subsets file is one for all objectives."""
-    manifests = [json.loads(path.read_text()) for path in (finished_project.path / MANIFESTS).rglob("*.json")]
-    assert len({run["id"] for manifest in manifests for run in manifest["runs"]}) == 6
-    assert len(list((finished_project.path / "results/tiny/subsets").rglob("*.parquet"))) == 1
+def test_nothing_has_changed_in_a_finished_folder(finished_project):
+    """With ``--list-changes params``, Snakemake 9.27 also lists unchanged files; ``--summary`` compares correctly."""
+    for kind in ("code", "input"):
+        assert finished_project.snakemake("--list-changes", kind).stdout == ""
+    header, *files = finished_project.snakemake("--summary").stdout.splitlines()
+    status = header.split("\t").index("status")
+    assert len(files) > 20
+    assert {line.split("\t")[status] for line in files} == {"ok"}
 
 
-def test_touching_every_script_editing_a_loss_or_an_environment_file_plans_no_training(project):
+def test_edited_scripts_losses_and_environments_plan_no_training(project):
     for script in (project.path / "workflow/scripts").glob("*.py"):
         script.write_text(script.read_text() + "\n# touched\n")
     for rules in (project.path / "rules").glob("*.smk"):
-        touch(rules)
+        rules.touch()
     loss = project.path / "src/trueneg/losses/estimators/debiased.py"
     loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
     for path in (project.path / "envs").iterdir():
         path.write_text(path.read_text() + "\n# another line\n")
     assert not NEVER & set(project.planned())
-
-
-def trueneg(project: Project, *arguments: str) -> str:
-    """What the command prints there."""
-    environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
-    command = [sys.executable, "-m", "trueneg", *arguments]
-    return subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def raise_version(path: Path, after: str) -> None:
@@ -87,10 +80,10 @@ def raise_version(path: Path, after: str) -> None:
 
 def test_a_raised_version_of_a_task_marks_rows_stale_and_no_run(project):
     raise_version(project.path / "src/trueneg/specs/tasks/images/knn.py", "class NearestNeighbourSettings(AccuracyTask):")
-    listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
+    listed, checked = project.trueneg("runs", "--csv", "-").stdout, project.trueneg("check", "study.yaml").stdout
     assert (listed.count(",stale rows,"), listed.count(",stale,")) == (6, 0)
     assert "6 of 6 runs have stale rows" in checked
-    assert "stale" in trueneg(project, "why", "results/tiny/tables/accuracy.csv")
+    assert "stale" in project.trueneg("why", "results/tiny/tables/accuracy.csv").stdout
 
 
 @pytest.mark.long
@@ -98,11 +91,11 @@ def test_a_raised_version_of_an_objective_marks_its_own_runs_and_retraining_keep
     before = project.models()
     loss = project.path / "src/trueneg/losses/estimators/debiased.py"
     loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
-    listed = trueneg(project, "runs", "--csv", "-")
+    listed = project.trueneg("runs", "--csv", "-").stdout
     assert listed.count("code differs, VERSION not raised") == 2
     assert listed.count(",stale") == 0
     raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class Debiased(Objective):")
-    listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
+    listed, checked = project.trueneg("runs", "--csv", "-").stdout, project.trueneg("check", "study.yaml").stdout
     assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == ["DCL-true"]
     stale = {line.split(",")[0] for line in listed.splitlines() if ",stale," in line}
     assert {line.split(",")[0] for line in listed.splitlines() if ",DCL-true," in line} == stale
@@ -117,26 +110,27 @@ def test_a_raised_version_of_an_objective_marks_its_own_runs_and_retraining_keep
     assert kept == stale
 
 
-def drawn(project: Project) -> dict[str, int]:
+def drawing_times(project: Project) -> dict[str, int]:
     """When each figure and table was drawn, not copied."""
-    kept = project.path / "results/tiny/drawings"
-    return {path.relative_to(kept).as_posix(): path.stat().st_mtime_ns for path in kept.glob("*/*.json")}
+    return {
+        f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns for path in project.path.glob("results/tiny/drawings/*/*.json")
+    }
 
 
 @pytest.mark.long
 def test_editing_a_file_of_the_report_draws_everything_again_and_nothing_else(project):
-    before = drawn(project)
+    before = drawing_times(project)
     figures = project.path / "src/trueneg/report/figures/monitors.py"
     figures.write_text(figures.read_text() + "\n\nEDITED = True\n")
     assert set(project.planned()) == {"draw_tiny", "page", "all"}
     project.run("results/tiny/figures/training_loss.png")
-    after = drawn(project)
-    assert {place for place in after if after[place] != before[place]} == set(before)
+    after = drawing_times(project)
+    assert {name for name in after if after[name] != before[name]} == set(before)
     assert project.planned("figures") == {}
 
 
-def with_rows_alone(finished_project, path, copy):
-    """A project that has another's rows and artefacts, but neither its data nor its models."""
+def copy_of_rows(finished_project, path, copy):
+    """A project with another's rows and artefacts, but neither its data nor its models."""
     fresh = new_project(path)
     fresh.configure(tiny=tiny_study())
     for part in ("rows", "artefacts"):
@@ -145,22 +139,22 @@ def with_rows_alone(finished_project, path, copy):
 
 
 @pytest.mark.parametrize(
-    ("copy", "gathered"),
+    ("copy", "optional"),
     [
         pytest.param(shutil.copy2, set(), id="times kept"),
-        # Gathering the rows again is a matter of seconds and needs neither data nor models.
+        # Gathering the rows again takes seconds and needs neither data nor models.
         pytest.param(shutil.copyfile, {"compare"}, id="times lost"),
     ],
 )
-def test_with_rows_and_artefacts_alone_only_drawing_is_planned(finished_project, tmp_path, copy, gathered):
-    planned = set(with_rows_alone(finished_project, tmp_path / "elsewhere", copy).planned("figures", "tables"))
+def test_rows_and_artefacts_alone_need_only_drawing(finished_project, tmp_path, copy, optional):
+    planned = set(copy_of_rows(finished_project, tmp_path / "elsewhere", copy).planned("figures", "tables"))
     drawing = {"draw_tiny", "figures", "tables"}
-    assert drawing <= planned <= drawing | gathered
+    assert drawing <= planned <= drawing | optional
 
 
 @pytest.mark.long
-def test_rows_and_artefacts_alone_are_enough_to_draw_everything_elsewhere(finished_project, tmp_path):
-    fresh = with_rows_alone(finished_project, tmp_path / "elsewhere", shutil.copyfile)
+def test_rows_and_artefacts_alone_are_drawn_without_torch(finished_project, tmp_path):
+    fresh = copy_of_rows(finished_project, tmp_path / "elsewhere", shutil.copyfile)
     blocker = "import sys\nclass Refuse:\n    def find_spec(self, name, path=None, target=None):\n"
     blocker += "        if name.split('.')[0] in {'torch', 'sklearn', 'torchvision'}: raise ImportError(name + ' is blocked')\n"
     (fresh.path / "src/sitecustomize.py").write_text(blocker + "sys.meta_path.insert(0, Refuse())\n")
@@ -182,13 +176,13 @@ def test_a_deleted_manifest_is_written_again_without_training(project):
 
 
 @pytest.mark.long
-def test_when_the_last_seed_of_a_block_fails_the_finished_ones_are_kept(project):
+def test_a_failed_seed_keeps_the_finished_ones_of_its_block(project):
     manifest = project.path / MANIFESTS / "CL/seed0-1.json"
     first, last = (run["id"] for run in json.loads(manifest.read_text())["runs"])
     shutil.rmtree(project.path / "results/runs" / last)
     manifest.unlink()
     before = project.models()
-    with RunStore(project.path / "results/runs").owned(last):  # somebody else writes it: the job must stop
+    with RunStore(project.path / "results/runs").owned(last):  # another process writes it: the job must stop
         done = project.snakemake("models")
     assert done.returncode != 0
     assert f"process {os.getpid()} on" in done.stdout + done.stderr
@@ -200,7 +194,7 @@ def test_when_the_last_seed_of_a_block_fails_the_finished_ones_are_kept(project)
     assert set(after) == {*before, last}
 
 
-def test_raising_the_seeds_trains_the_added_ones_only(project):
+def test_more_seeds_train_only_the_added_ones(project):
     before = project.models()
     project.configure(tiny=tiny_study(seeds=3))
     project.run("models")
@@ -219,7 +213,7 @@ def test_two_studies_that_share_runs_train_them_once(tmp_path):
     assert {len(manifest["runs"]) for manifest in listed} == {1, 2}
 
 
-def test_a_bad_configuration_ends_in_a_sentence_before_anything_runs(project):
+def test_an_invalid_configuration_is_refused_before_anything_runs(project):
     project.configure(tiny=tiny_study(seeds=0))
     done = project.snakemake()
     assert done.returncode != 0
@@ -227,7 +221,7 @@ def test_a_bad_configuration_ends_in_a_sentence_before_anything_runs(project):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_missing_source_ends_in_a_sentence_before_any_training(tmp_path):
+def test_a_missing_source_is_reported_before_any_training(tmp_path):
     project = new_project(tmp_path / "project")
     dataset = tiny_study()["dataset"] | {"source": "cifar10", "path": "nowhere", "test": None}
     project.configure(tiny=tiny_study(dataset=dataset))
@@ -240,29 +234,26 @@ def test_a_missing_source_ends_in_a_sentence_before_any_training(tmp_path):
     assert project.models() == {}
 
 
-def test_the_default_configuration_is_read_only_where_none_is_given(tmp_path):
-    """`--config` changes one value of the embedded default; with `--configfile` the default stays out."""
-    command = [sys.executable, "-m", "snakemake", "--directory", str(tmp_path), "--dry-run", "--cores", "1"]
-    done = subprocess.run([*command, "--config", 'digits={"seeds": 2}'], capture_output=True, text=True, cwd=ROOT)
+def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A dry run of the checkout with another working directory."""
+    command = [sys.executable, "-m", "snakemake", "--directory", str(folder), "--dry-run", "--cores", "1", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+
+
+def test_config_changes_one_value_of_the_default_configuration(tmp_path):
+    done = dry_run(tmp_path, "--config", 'digits={"seeds": 2}')
     assert done.returncode == 0, done.stdout + done.stderr
     assert "seed0-1" in done.stdout
     assert "seed0-7" not in done.stdout
 
 
 def test_the_full_cifar_study_is_planned_in_seconds(tmp_path):
-    command = [sys.executable, "-m", "snakemake", "models", "--directory", str(tmp_path), "--dry-run"]
-    done = subprocess.run(
-        [*command, "--cores", "1", "--configfile", "config/studies/cifar10.yaml"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-    )
+    done = dry_run(tmp_path, "models", "--configfile", "config/studies/cifar10.yaml")
     assert planned_jobs(done)["train"] == 6 * 9 * 8
 
 
 @pytest.mark.long
-def test_snakemakes_own_report_holds_every_figure(project):
+def test_the_report_of_snakemake_contains_every_figure(project):
     project.run("--report", "report.html")
     text = (project.path / "report.html").read_text()
     for figure in (project.path / "results/tiny/figures").glob("*.png"):

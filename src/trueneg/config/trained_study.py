@@ -148,7 +148,9 @@ class TrainedStudy(Study):
     published: list[Published] = Field([], description="published tables to show next to the study's results")
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
     protocol: PathText | None = technical(
-        None, "file, committed to git before the runs, that names the comparisons; the report shows its hash and date"
+        None,
+        "file, committed to git before the runs, that names the comparisons, relative to the working directory or to the "
+        "folder of the Snakefile; the report shows its hash and date",
     )
     tuning: Tuning | None = Field(None, description="select configurations on pilot seeds before the study's seeds are trained")
     if TYPE_CHECKING:  # each kind of study has its own types

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from trueneg.errors import UserError, is_out_of_memory
 from trueneg.io.seals import require_intact, seal
@@ -26,9 +27,6 @@ _CAUSES: dict[int, str] = {
 RESULTS = Path("results")  # of the folder in which Snakemake runs
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
 
-FAILED_JOB = re.compile(  # indented if the job belongs to a group; on a cluster, the scheduler's log follows that of the job
-    r"^ *Error in rule (?P<rule>[^:\n]+):\n(?: .*\n)*? +jobid: (?P<job>\d+)\n(?: .*\n)*? +log: (?P<logs>.+) \(check log", re.M
-)
 ENTRY = re.compile(r"^[\d-]{10} [\d:]{8}  ", re.M)  # where an entry begins in the log of a job
 ERROR = "Error: "  # how the entry with the error begins
 TRACEBACK, UNEXPECTED = "Traceback (most recent call last)", "the job failed"
@@ -106,27 +104,32 @@ def job(log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterab
         faulthandler.disable()
 
 
-def failed_jobs(logs: Iterable[str | Path]) -> str:
+def failed_jobs(failed: Iterable[Any]) -> str:
     """Summarise the failed jobs of a workflow, each with its rule, its log file and the error in it.
 
     Args:
-        logs: Snakemake's own log files. Jobs that succeeded when Snakemake tried them again are left out.
+        failed: jobs and groups of jobs. Of a group, the jobs whose log ends with an error are listed, or all if none does.
     """
-    failed: dict[str, str] = {}
-    for path in logs:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-        for found in FAILED_JOB.finditer(text):
-            if not re.search(rf"^Finished jobid: {found['job']} ", text[found.end() :], re.M):
-                job_log, *_ = found["logs"].split(", ")
-                failed[job_log] = f"{found['rule']}: {_last_error(job_log)}\n  Log: {job_log}\n"
-    return f"\nFailed jobs:\n{''.join(failed.values())}" if failed else ""
+    lines = []
+    for job in failed:
+        logs = {part.log[0]: part.rule.name for part in (job.jobs if job.is_group() else [job]) if part.log}
+        with_error = [path for path in logs if _last_entry(path).startswith(ERROR)]
+        lines += [f"{logs[path]}: {_last_error(path)}\n  Log: {path}\n" for path in with_error or logs]
+    return f"\nFailed jobs:\n{''.join(lines)}" if lines else ""
+
+
+def _last_entry(path: str) -> str:
+    """Return the last entry of a job's log; empty if there is no log."""
+    if not Path(path).is_file():
+        return ""
+    return ENTRY.split(Path(path).read_text(encoding="utf-8", errors="replace"))[-1].strip()
 
 
 def _last_error(path: str) -> str:
     """Return the error at the end of a job's log; of an unforeseen exception, its type and the first line of its message."""
-    if not Path(path).is_file():
+    entry = _last_entry(path)
+    if not entry:
         return "no log; Snakemake's output above may name the reason."
-    entry = ENTRY.split(Path(path).read_text(encoding="utf-8", errors="replace"))[-1].strip()
     if not entry.startswith(ERROR):
         return f"ended without an error message; the last entry of its log is: {entry}"
     said, _, traceback = entry.removeprefix(ERROR).partition(TRACEBACK)

@@ -54,5 +54,5 @@ RESOURCES = {
     "assumption": Resources(mem_mb=4000, runtime=30),
     "rating_summary": Resources(runtime=20),
     "draw": Resources(runtime=30),
-    **dict.fromkeys(("open_i_classes", "eta", "eta_by_class", "select", "compare", "settle", "page"), Resources()),
+    **dict.fromkeys(("open_i_classes", "eta", "eta_by_class", "select", "compare", "study_settings", "page"), Resources()),
 }

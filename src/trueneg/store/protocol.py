@@ -14,6 +14,7 @@ from trueneg.io.files import file_checksum
 from trueneg.io.reading import reading
 
 EXPECTED = "expected a file committed to git"
+CHECKOUT = Path(__file__).resolve().parents[3]  # if the package is used from a checkout
 PROTOCOL = "protocol.json"  # below results/<study>; an import writes it
 
 
@@ -29,7 +30,7 @@ class Protocol(BaseModel):
 
 
 def committed_protocol(
-    study: str, path: str | None, results: Path = Path("results"), evidence: Path = Path("evidence")
+    study: str, path: str | None, results: Path = Path("results"), checkout: Path = CHECKOUT
 ) -> dict[str, str | None] | None:
     """Return the study's :class:`Protocol` as plain values.
 
@@ -38,20 +39,25 @@ def committed_protocol(
 
     Args:
         study: name of the study.
-        path: the study's setting ``protocol``; None: no protocol.
+        path: the study's setting ``protocol``, in the working directory or else in the checkout; None: no protocol.
         results: the results folder.
-        evidence: the checkout's folder of exported studies.
+        checkout: the folder of the Snakefile, with the exported studies in ``evidence``.
 
     Raises:
         UserError: if the file is missing, is not committed, or differs from the committed or the stored version.
     """
     if path is None:
         return None
-    key, file = f"{study}.protocol is {path}", Path(path).resolve()
-    if not file.is_file():
-        raise UserError(f"{key}, which does not exist; {EXPECTED}.")
+    folders = [Path.cwd(), *({checkout.resolve()} - {Path.cwd()})]
+    key, files = f"{study}.protocol is {path}", [(folder / path).resolve() for folder in folders]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        raise UserError(f"{key}, but there is no file {' or '.join(map(str, files))}; {EXPECTED}.")
     checksum = file_checksum(file)
-    if stored := _stored(results / study / PROTOCOL) or _stored(evidence / study / "study.json", "protocol"):
+    stored = _stored(results / study / PROTOCOL)
+    for folder in folders:
+        stored = stored or _stored(folder / "evidence" / study / "study.json", "protocol")
+    if stored:
         place, protocol = stored
         if protocol.checksum != checksum:
             frozen = f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"

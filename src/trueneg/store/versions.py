@@ -53,6 +53,13 @@ def today() -> Versions:
     return dict(sorted(versions.items()))
 
 
+def version_parameter(*names: str) -> dict[str, Versions]:
+    """Return a parameter of a rule with the named versions once one of them has been raised, so that its jobs run again."""
+    versions = today()
+    later = {name: versions[name] for name in names if versions[name] > 1}
+    return {"version": later} if later else {}
+
+
 def _tagged(prefix: str, model: type[Settings]) -> Versions:
     _, names = tag_of(model)
     return {f"{prefix}/{name}": model.VERSION for name in names}
