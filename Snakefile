@@ -79,21 +79,21 @@ for target, wanted in {
         *drawn("tables", corpora.studies),
     ],
     # Figures of the simulations in the BCL paper and of our extensions.
-    "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
+    "figures_bcl": drawn("figures", THEORY, registry.BCL_FIGURES),
     # All figures of simulations and bounds.
     "figures_theory": drawn("figures", THEORY),
     # All tables of simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
     # Table 1 of the BCL paper, with our results beside it.
-    "tables_bcl": drawn("tables", trainings.images, catalogue.BCL_TABLES),
+    "tables_bcl": drawn("tables", trainings.images, registry.BCL_TABLES),
     # Figs. 2, 3 and 4 of Sample-Specific Debiasing and related figures.
-    "figures_ssd": drawn("figures", trainings.studies, catalogue.SSD_FIGURES),
+    "figures_ssd": drawn("figures", trainings.studies, registry.SSD_FIGURES),
     # Tables 1, 3, 4 and 5 of Sample-Specific Debiasing.
-    "tables_ssd": drawn("tables", trainings.image_text, catalogue.SSD_TABLES),
+    "tables_ssd": drawn("tables", trainings.image_text, registry.SSD_TABLES),
     # Figs. 4, 5 and 6 of ReCo.
-    "figures_reco": drawn("figures", trainings.image_text, catalogue.RECO_FIGURES),
+    "figures_reco": drawn("figures", trainings.image_text, registry.RECO_FIGURES),
     # Tables 1, 2 and 3 of ReCo.
-    "tables_reco": drawn("tables", trainings.image_text, catalogue.RECO_TABLES),
+    "tables_reco": drawn("tables", trainings.image_text, registry.RECO_TABLES),
 }.items():
 
     rule:

@@ -17,7 +17,7 @@ from trueneg.planning.trainings import Trainings
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
-from trueneg.report import catalogue, findings
+from trueneg.report import registry, findings
 from trueneg.report.published import published_numbers
 from trueneg.store import versions
 from trueneg.store.protocol import committed_protocol
@@ -127,12 +127,12 @@ def raised(*names):
 
 def report_code(wildcards):
     """Return a digest of the files of the report; if it changes, figures, tables and the page are made again."""
-    return catalogue.report_code()
+    return registry.report_code()
 
 
 CODE = versions.today()
-LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
-FORMATS = catalogue.FILES
+LISTED = {"figures": registry.figures_by_name, "tables": registry.tables_by_name}
+FORMATS = registry.FILES
 
 
 def drawn(kind, studies, names=None):

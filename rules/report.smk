@@ -3,7 +3,7 @@
 
 
 # Each figure and table is an output, so that it can be requested by its path; unchanged ones are not drawn again.
-for study, files in catalogue.files_by_study(STUDIES).items():
+for study, files in registry.files_by_study(STUDIES).items():
 
     rule:
         """Draw the figures and tables of a study."""

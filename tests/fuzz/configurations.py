@@ -19,7 +19,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, source_key
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
 from trueneg.planning.trainings import Trainings
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.store.identity import run_id
 
 ROOT = Path(__file__).parents[2]
@@ -192,5 +192,5 @@ def _planned(configuration: Configuration) -> None:
     configuration.resolved()
     Trainings(configuration).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in configuration.studies.values():
-        catalogue.figures_by_name(study)
-        catalogue.tables_by_name(study)
+        registry.figures_by_name(study)
+        registry.tables_by_name(study)

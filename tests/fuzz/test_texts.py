@@ -101,7 +101,7 @@ def test_a_figure_shows_it_and_reads_no_formula(text, tmp_path):
 def test_a_study_of_hostile_names_is_drawn(text, tmp_path):
     coordinates = synthetic.coordinates(images=60)
     coordinates["label"] = coordinates["label"].astype(str) + text
-    drawn = embedding(SimpleNamespace(read=lambda *files: coordinates, own_note=text), [])
+    drawn = embedding(SimpleNamespace(read=lambda *files: coordinates, study_note=text), [])
     assert all(path.stat().st_size for path in save(drawn, tmp_path / "embedding", text))
 
 

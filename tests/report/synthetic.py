@@ -1,6 +1,7 @@
 """Rows, curves and coordinates as a small study would leave them, with effects that are known."""
 
 import hashlib
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,13 @@ def rows(fractions=FRACTIONS, gains=GAINS, seeds=8, spread=0.008):
                             measured = Measurement(task, "accuracy", "all", label_fraction, group=group)
                             found.append({**run, "split": split, **measured._asdict(), "value": np.clip(value, 0, 1)})
     return to_table(pd.DataFrame(found).assign(study="small", condition="{}", variant="{}"))
+
+
+def study_with_baseline(oracles=(), headroom=None, names=None):
+    """The parts of a gathered study that a table of means and differences from CL reads."""
+    if headroom is None:
+        headroom = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
+    return SimpleNamespace(baseline="CL", oracles=list(oracles), headroom=headroom, names=names or {}, table_notes=[])
 
 
 def run_id(dataset, objective, seed):

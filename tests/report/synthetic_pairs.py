@@ -10,7 +10,7 @@ from tests.projects import ROOT
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.report.answers import answer, headroom_sentence
+from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
 from trueneg.stats.candidates import describe_candidates

@@ -15,7 +15,7 @@ from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, accuracy_by_condition, by_label_fraction
 from trueneg.report.figures.class_groups import class_groups
@@ -77,7 +77,7 @@ def written(dataset, folder):
 def expected_of(dataset, rows, curves, coordinates, folder=None):
     """What draws each figure that an image study can have."""
     bound, ratio = "share at bound", "same-class to positive ratio"
-    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", own_note="")
+    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", study_note="")
     gathered.read = lambda *files: coordinates
     found = {
         "contrasts": lambda: contrasts(Gathered(folder)),
@@ -110,7 +110,7 @@ def shown(figure):
 
 @pytest.mark.parametrize("dataset", SWEPT)
 def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
-    expected, drawings = expected_of(dataset, *written(dataset, tmp_path), tmp_path), catalogue.figures_by_name(study_of(dataset))
+    expected, drawings = expected_of(dataset, *written(dataset, tmp_path), tmp_path), registry.figures_by_name(study_of(dataset))
     found = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
     for name, figure in found.items():
         assert figure == shown(expected[name]())
@@ -118,14 +118,14 @@ def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
 
 
 def test_the_swept_studies_have_every_figure_of_image_studies():
-    listed = {name for dataset in SWEPT for name in catalogue.figures_by_name(study_of(dataset))}
+    listed = {name for dataset in SWEPT for name in registry.figures_by_name(study_of(dataset))}
     assert listed == expected_of("", pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).keys()
 
 
 def test_every_figure_and_table_that_a_shipped_study_lists_has_a_heading_of_its_own():
     for file in FILES:
         for study in read_configuration([file]).studies.values():
-            for drawings in (catalogue.figures_by_name(study), catalogue.tables_by_name(study)):
+            for drawings in (registry.figures_by_name(study), registry.tables_by_name(study)):
                 assert len({(drawing.title, drawing.caption) for drawing in drawings.values()}) == len(drawings)
                 assert all(drawing.title and drawing.caption.endswith((".", "?")) for drawing in drawings.values())
 
@@ -133,10 +133,10 @@ def test_every_figure_and_table_that_a_shipped_study_lists_has_a_heading_of_its_
 def test_every_shipped_study_with_figures_has_one_headline_figure():
     for file in FILES:
         for study in read_configuration([file]).studies.values():
-            drawings = catalogue.figures_by_name(study).values()
+            drawings = registry.figures_by_name(study).values()
             assert sum(drawing.headline for drawing in drawings) == bool(drawings)
 
 
 def test_listing_names_imports_no_plotting_or_training_library():
-    code = "import sys, trueneg.report.catalogue; sys.exit(bool({'matplotlib', 'seaborn', 'torch'} & set(sys.modules)))"
+    code = "import sys, trueneg.report.registry; sys.exit(bool({'matplotlib', 'seaborn', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

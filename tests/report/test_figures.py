@@ -55,7 +55,7 @@ def class_groups_of(rows):
 
 
 def embedding_of(points):
-    return embedding.embedding(SimpleNamespace(read=lambda *files: points, own_note=""), ["points.parquet"])
+    return embedding.embedding(SimpleNamespace(read=lambda *files: points, study_note=""), ["points.parquet"])
 
 
 def of(table, **wanted):

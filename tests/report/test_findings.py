@@ -11,8 +11,7 @@ from scipy import stats
 from tests.browser.pages import add_likelihoods, add_study
 
 from trueneg.report import findings
-from trueneg.report.answers import finding, knowing_the_labels
-from trueneg.report.findings import sentence
+from trueneg.report.findings import finding, knowing_the_labels, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement

@@ -12,7 +12,7 @@ from scipy import stats
 
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
 from trueneg.evaluation.rating_summary import calibrated, seed_rows, summarised
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import human_ratings as ratings
 from trueneg.report.gathered import Gathered
@@ -94,7 +94,7 @@ def study(tmp_path_factory):
 
 def drawn(folder, name):
     gathered = Gathered(folder)
-    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+    return registry.figures_by_name(gathered.study)[name].made(gathered)
 
 
 def own(everything, key, anchors="text", threshold=2.5):
@@ -161,13 +161,13 @@ def test_eta_is_drawn_by_caption_and_a_constant_eta_is_named(study):
 def test_without_eta_the_figure_states_it():
     table = captions().drop(columns=["language model", "permuted", "constant mean"]).assign(dataset="flickr8k")
     tables = dict(zip(ratings.ETA, (table, correlations(captions()).iloc[:0]), strict=True))
-    figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", own_note=""))
+    figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", study_note=""))
     assert "No η varies" in figure.axes[0].texts[0].get_text()
 
 
 def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):
     folder, everything = study
-    table = catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder))
+    table = registry.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder))
     people, networks = table.groups
     assert [name for name, _ in people.lines] == ["one expert against the other two", *ratings.REFERENCES.values()]
     assert [name for name, _ in networks.lines] == list(LEVELS)
@@ -197,7 +197,7 @@ def test_without_headroom_the_ratings_are_labelled_and_marked_as_always(study, t
     for label in ("clear headroom", "no clear headroom"):
         labels = [one | {"label": label} for one in comparison["headroom"]]
         path.write_text(json.dumps(comparison | {"headroom": labels}))
-        tables.append(catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
+        tables.append(registry.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
     starred = [sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in tables]
     assert starred[0] == starred[1] > 0
     assert all(group.title.endswith("(no clear headroom)") for group in tables[1].groups)
@@ -205,7 +205,7 @@ def test_without_headroom_the_ratings_are_labelled_and_marked_as_always(study, t
 
 def test_only_studies_with_ratings_have_figures_of_ratings(study):
     of = Gathered(study[0]).study
-    assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_by_name(of))
-    assert "human_ratings" in catalogue.tables_by_name(of)
+    assert {"human_ratings", "eta_by_anchor"} <= set(registry.figures_by_name(of))
+    assert "human_ratings" in registry.tables_by_name(of)
     others = synthetic_pairs.study()
-    assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_by_name(others), *catalogue.tables_by_name(others)}
+    assert not {"human_ratings", "eta_by_anchor"} & {*registry.figures_by_name(others), *registry.tables_by_name(others)}

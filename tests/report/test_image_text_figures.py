@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import stats
 
 from trueneg.errors import UserError
-from trueneg.report import build, catalogue
+from trueneg.report import build, registry
 from trueneg.report.drawing import alternative_text, footnote, save
 from trueneg.report.figures import monitors
 from trueneg.report.figures.eta_by_class import eta_by_class, rank_correlation
@@ -77,13 +77,13 @@ def written(tmp_path_factory, datasets, **changes):
 
 def drawn(folder, name):
     of = Gathered(folder)
-    return catalogue.figures_by_name(of.study)[name].made(of)
+    return registry.figures_by_name(of.study)[name].made(of)
 
 
 def gathered(table, **figures):
     """A study with one table and with what it requests under ``figures``."""
     return SimpleNamespace(
-        read=lambda *files: table, own_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
+        read=lambda *files: table, study_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
     )
 
 
@@ -156,7 +156,7 @@ def test_the_tradeoffs_twin_draws_paired_differences(small):
 
 
 def test_every_figure_carries_the_note_on_synthetic_data(small):
-    for name in catalogue.figures_by_name(Gathered(small).study):
+    for name in registry.figures_by_name(Gathered(small).study):
         figure = drawn(small, name)
         assert PHANTOM in footnote(figure)
         assert alternative_text(figure)
@@ -354,28 +354,28 @@ def test_all_points_and_markers_lie_inside_the_axes(small):
 def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     plain = synthetic_pairs.study()
     always = ["training_loss", "share_at_bound", "positive_similarity"]
-    drawn_of_plain = list(catalogue.figures_by_name(plain))
+    drawn_of_plain = list(registry.figures_by_name(plain))
     tradeoff = ["tradeoff", "tradeoff_differences"]
     others = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
     assert drawn_of_plain == ["contrasts", *tradeoff, "candidates", *others, *always]
-    assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *catalogue.RECO_FIGURES}
-    assert set(tradeoff) <= set(catalogue.SSD_FIGURES)
+    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
+    assert set(tradeoff) <= set(registry.SSD_FIGURES)
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
-    assert list(catalogue.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
-    assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {
+    assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
+    assert set(registry.tables_by_name(plain)) == {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {
         "published",
         "contrasts",
     }
     asked = {"precision": {}}
     entry = {"paper": "p", "tables": ["t"]}
     contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
-    everything = catalogue.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
-    assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences", "candidates"}
+    everything = registry.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
+    assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates"}
 
 
 def test_a_figure_reads_only_the_files_that_it_needs():
-    drawings = catalogue.figures_by_name(synthetic_pairs.study())
+    drawings = registry.figures_by_name(synthetic_pairs.study())
     asked = drawings["similarity_histograms"].files
     assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"
     assert len(asked) == 1 + 4
@@ -390,13 +390,13 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
     folder = request.getfixturevalue(name)
     build.draw_study(folder.parent)
     study = Gathered(folder).study
-    for figure in catalogue.figures_by_name(study):
+    for figure in registry.figures_by_name(study):
         place = folder.parent / "figures" / figure
         with Image.open(place.with_suffix(".png")) as image:
             assert image.size[0] > 900
             assert image.info["Description"]
         assert "Phantom:" in place.with_suffix(".txt").read_text()
-    for table in catalogue.tables_by_name(study):
+    for table in registry.tables_by_name(study):
         assert "Phantom:" in (folder.parent / "tables" / f"{table}.md").read_text()
     results = folder.parents[1]
     build.write_page(results / "index.html", [folder / "study.yaml"])

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 import synthetic_pairs
 import yaml
 from scipy import stats
 from tests.studies import tiny_study
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
-from trueneg.report.layouts import LAYOUTS, tasks
-from trueneg.report.retrieval import lengths, sentence_labels, with_means
+from trueneg.report.layouts import LAYOUTS, lengths, sentence_labels, tasks, with_means
 from trueneg.report.tables.building import (
-    Comparison,
     Layout,
     compare,
     comparisons,
@@ -58,7 +57,7 @@ values_of = synthetic_pairs.values_of
 
 def table(name, folder):
     gathered = Gathered(folder)
-    return catalogue.tables_by_name(gathered.study)[name].made(gathered)
+    return registry.tables_by_name(gathered.study)[name].made(gathered)
 
 
 def recall(task, labels, direction, k):
@@ -306,7 +305,6 @@ def some(metric, values, task="t", **of):
     )
 
 
-NO_LABELS = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
 HIGH, LOW = [90.0, 91.0, 92.0, 91.0, 90.0, 92.0], [10.0, 11.0, 12.0, 11.0, 10.0, 12.0]
 
 
@@ -315,7 +313,7 @@ def test_of_ranks_the_smaller_is_bold(metric, best):
     rows = some(metric, {"CL": [50.0, 51.0, 52.0, 50.0, 51.0, 52.0], "a": HIGH, "b": LOW})
     measured = Measurement("t", metric)
     values = compare(rows, "CL", [measured])
-    shown = side_by_side(values, Layout([], {"": [measured]}), Comparison(rows, "CL", [], NO_LABELS))
+    shown = side_by_side(values, Layout([], {"": [measured]}), synthetic.study_with_baseline())
     assert [name for name, cells in shown.groups[0].lines if cells[0].bold] == [best]
     outcomes = values.set_index("objective")["outcome"]
     assert outcomes[best] == "better"
@@ -326,7 +324,7 @@ def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
     both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
     rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
-    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), Comparison(rows, "CL", [], NO_LABELS))
+    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), synthetic.study_with_baseline())
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
     pd.testing.assert_frame_equal(compare(rows, "CL", [*keys, Measurement("t", "mIoU")]), compare(rows, "CL", keys))
@@ -357,7 +355,7 @@ def test_precision_of_both_directions_and_their_mean():
     frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
     layout = LAYOUTS["precision"](rows)
-    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, Comparison(rows, "CL", ["a"], NO_LABELS))
+    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, synthetic.study_with_baseline(["a"]))
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
     groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
     assert groups["d; image to image"][0].startswith("37.5 ±")

@@ -17,7 +17,7 @@ POINTS, SUMMARY, CALIBRATION = synthetic.likelihoods()
 
 def figure_of(sentences, note=""):
     tables = {"points": POINTS, "summary": SUMMARY, "calibration": CALIBRATION}
-    return class_probability_by_likelihood(SimpleNamespace(read=tables.get, own_note=note), list(tables), sentences)
+    return class_probability_by_likelihood(SimpleNamespace(read=tables.get, study_note=note), list(tables), sentences)
 
 
 def test_the_figure_shows_points_quantiles_and_the_fit():

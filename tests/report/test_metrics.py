@@ -2,7 +2,7 @@
 
 import pytest
 
-from trueneg.report.metrics import group_name, higher_is_better, metric_name, scale, unit, written
+from trueneg.report.metrics import format_metric, group_name, higher_is_better, metric_name, scale, unit
 from trueneg.stats.measurement import Measurement
 
 
@@ -25,7 +25,7 @@ from trueneg.stats.measurement import Measurement
     ],
 )
 def test_written_values(value, metric, signed, text):
-    assert written(value, metric, signed) == text
+    assert format_metric(value, metric, signed) == text
 
 
 def test_units():

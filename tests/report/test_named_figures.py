@@ -9,7 +9,7 @@ import pytest
 import synthetic_pairs
 from scipy import stats
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text
 from trueneg.report.figures.dose_response import dose_response
 from trueneg.report.gathered import Gathered
@@ -53,7 +53,7 @@ def interval_of(differences):
 
 
 def drawn(gathered, name):
-    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+    return registry.figures_by_name(gathered.study)[name].made(gathered)
 
 
 def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
@@ -111,4 +111,4 @@ def test_without_named_contrasts_the_forest_plot_has_every_difference(tmp_path):
     shown = {tick.get_text().removesuffix(" − CL") for tick in plot.get_yticklabels()}
     assert shown == plain.study.objectives.keys() - {"CL"}
     assert plot.get_yticklabels()[0].get_text() == "DCL-LM − CL"  # the primary contrast
-    assert "dose_response" not in catalogue.figures_by_name(plain.study)
+    assert "dose_response" not in registry.figures_by_name(plain.study)

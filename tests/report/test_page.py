@@ -15,7 +15,7 @@ from PIL import Image
 from tests.browser.pages import add_study
 from tests.report.synthetic_pairs import PUBLISHED
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.formats import Cell, Group, Table, from_frame
@@ -199,7 +199,7 @@ def test_each_card_has_the_studys_sentence_its_headline_figure_and_no_image_twic
 def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path, figure):
     _, png = figure
     study = add_study(tmp_path, published=PUBLISHED)
-    names = [*catalogue.figures_by_name(study)]
+    names = [*registry.figures_by_name(study)]
     assert "tradeoff_differences" in names
     (tmp_path / "phantom/figures").mkdir()
     for name in names:
@@ -211,9 +211,9 @@ def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path,
     for name in names:
         if name.endswith("_differences"):
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
-    titles = [drawing.title for drawing in catalogue.tables_by_name(study).values()]
+    titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
     assert [title for title, _, _ in page.tables] == titles
-    assert [*catalogue.tables_by_name(study)][:3] == ["differences", "published", "tasks"]
+    assert [*registry.tables_by_name(study)][:3] == ["differences", "published", "tasks"]
 
 
 def test_every_study_has_its_place(tmp_path):

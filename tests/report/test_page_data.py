@@ -10,7 +10,7 @@ from scipy import stats
 from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study, add_theory, page_of
 from tests.report.synthetic_pairs import PUBLISHED
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
@@ -131,7 +131,7 @@ def with_all_tables(tmp_path_factory):
 @pytest.mark.parametrize("name", ["tasks", "contrasts", "published", "differences"])
 def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, with_all_tables):
     gathered, page = with_all_tables
-    shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
+    shown = registry.tables_by_name(gathered.study)[name].made(gathered)
     provenance = Provenance(page.provenance.runs, page.provenance.settings, gathered.folder)
     best = next(one["variant"] for one in gathered.comparison["selection"] if one["objective"] == "DCL")
     labels = {"DCL": variant_name("DCL", best)}

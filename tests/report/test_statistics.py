@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
-from trueneg.report import catalogue, formats
+from trueneg.report import formats, registry
 from trueneg.report.gathered import Gathered
 
 MARGIN = 0.03
@@ -92,7 +92,7 @@ def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, 
     monkeypatch.setattr(gc, "collect", lambda: 0)  # multipletests calls it each time
     gathered, expected, outcomes = Gathered(study), {}, set()
     families = {(one["treatment"], one["baseline"]): one["family"] for one in CONTRASTS}
-    compared = {name: one for name, one in catalogue.tables_by_name(gathered.study).items() if name != "candidates"}
+    compared = {name: one for name, one in registry.tables_by_name(gathered.study).items() if name != "candidates"}
     for name, drawing in compared.items():
         formats.save(drawing.made(gathered), tmp_path / name, "")
         table = pd.read_csv(tmp_path / f"{name}.csv")

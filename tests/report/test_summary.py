@@ -16,7 +16,6 @@ from trueneg.config.runs import canonical
 from trueneg.errors import UserError
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.layouts import comparison_of
 from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
@@ -141,6 +140,6 @@ def test_a_winner_at_the_edge_of_its_grid_is_named_below_tables_and_figures(tmp_
         raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
         summarised(folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet"))
         gathered = Gathered(folder)
-        for notes in (" ".join(comparison_of(gathered).notes), gathered.note):
+        for notes in (" ".join(gathered.table_notes), gathered.note):
             assert ("edge" in notes) == is_marked
             assert not is_marked or re.search(r"DCL[ ,(]+class_probability", notes)

@@ -12,11 +12,10 @@ from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
-from trueneg.report.catalogue import figures_by_name
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.metrics import evaluation_name, group_name
+from trueneg.report.registry import figures_by_name
 from trueneg.report.tables.building import (
-    Comparison,
     Head,
     Layout,
     Named,
@@ -36,7 +35,6 @@ PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
 MEASURED = [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS]
 VALUES = compare(ROWS, "CL", MEASURED)
-CLEAR = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
 
 
 def column(rows, dataset, group, objective):
@@ -55,13 +53,12 @@ def rows_of(values):
     )
 
 
-def table_of(rows, measured, oracle=None, labels=CLEAR, margins=None):
+def table_of(rows, measured, oracle=None, labels=None, margins=None):
     """The table of accuracies, with CL as the baseline."""
     groups = {evaluation_name(one): [other for other in measured if other[:4] == one[:4]] for one in measured}
     layout = Layout([Head(group_name(one), "accuracy", "accuracy") for one in measured if one[:4] == measured[0][:4]], groups)
-    return side_by_side(
-        compare(rows, "CL", measured, margins), layout, Comparison(rows, "CL", [oracle] if oracle else [], labels)
-    )
+    study = synthetic.study_with_baseline([oracle] if oracle else [], labels)
+    return side_by_side(compare(rows, "CL", measured, margins), layout, study)
 
 
 def bold_of(values, **arguments):
@@ -243,9 +240,7 @@ def test_the_csv_names_the_lines_as_the_table_shows_them(tmp_path):
     shown = {("fraction=0.1", "Oracle"): "Oracle (t = 0.2 of 0.1, 0.2)"}
     for table in (
         difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
-        side_by_side(
-            VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), Comparison(ROWS, "CL", [], CLEAR, names=shown)
-        ),
+        side_by_side(VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), synthetic.study_with_baseline(names=shown)),
     ):
         save(table, tmp_path / "shown", "")
         lines = {name for group in table.groups for name, _ in group.lines}

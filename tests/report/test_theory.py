@@ -10,7 +10,7 @@ import yaml
 from tests.theory.sweeps import SWEEPS
 
 from trueneg.config.theory_study import TheoryStudy
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote, save
 from trueneg.report.figures.estimator_errors import STYLES
 from trueneg.report.formats import to_latex, to_markdown
@@ -29,8 +29,8 @@ OWN = {
 
 
 STUDY = {"kind": "theory", "title": "Tiny theory", "note": "From the small default."}
-FIGURES = catalogue.figures_by_name(TheoryStudy.model_validate(STUDY))
-TABLES = catalogue.tables_by_name(TheoryStudy.model_validate(STUDY))
+FIGURES = registry.figures_by_name(TheoryStudy.model_validate(STUDY))
+TABLES = registry.tables_by_name(TheoryStudy.model_validate(STUDY))
 
 
 def experiment_of(name):

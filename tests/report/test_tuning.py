@@ -15,11 +15,10 @@ from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.planning.trainings import Trainings
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.summary import summarise_study
-from trueneg.report.tuning import select_winners
+from trueneg.report.summary import select_winners, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, reported, to_table
 from trueneg.store.winners import chosen
@@ -112,7 +111,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
         "Hardness": "Hardness (β = 2, t = 0.2, as HCL)",
         "CL-untuned": "CL-untuned",
     }
-    tables = catalogue.tables_by_name(gathered.study)
+    tables = registry.tables_by_name(gathered.study)
     made = tables["differences"].made(gathered)
     assert {name for group in made.groups for name, _ in group.lines} == {
         f"{name} − CL" for name in names.values() if name != names["CL"]
@@ -124,7 +123,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     assert remarks["digits; CL", "t = 0.5"] == "tied"
     assert "edge of t" in remarks["digits; HCL", "β = 2, t = 0.2"]
     assert remarks["digits; HCL", "β = 2, t = 0.5"] == ""
-    figure = catalogue.figures_by_name(gathered.study)["candidates"].made(gathered)
+    figure = registry.figures_by_name(gathered.study)["candidates"].made(gathered)
     described = alternative_text(figure)
     assert described.count("(chosen)") == 3
     assert described.count("HCL on digits at") == 2

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io import seals
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.labels import seed_count, variant_name
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
@@ -166,7 +166,7 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
     """Report whether a figure, table or experiment was made by other code than today's or from rows that have changed since."""
     is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
     found = []
-    if path.is_file() and is_drawn and catalogue.drawn_by_other_code(path):
+    if path.is_file() and is_drawn and registry.drawn_by_other_code(path):
         found.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
     if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
