@@ -1,4 +1,4 @@
-"""A figure or table is drawn again only when its files or its code changed; a failing one does not stop the others."""
+"""Figures and tables are redrawn only if their files or code changed, and one that fails does not stop the others."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ FIGURES, TABLES = ("eta_by_class", "training_loss"), ("tasks", "differences")
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    """A study with some of its figures and tables: drawing all of them takes long."""
+    """A study reduced to a few figures and tables, for speed."""
     for listed, names in (("figures_by_name", FIGURES), ("tables_by_name", TABLES)):
         of_study = getattr(registry, listed)
         few = lambda study, of_study=of_study, names=names: {  # noqa: E731
@@ -29,16 +29,16 @@ def study(tmp_path, monkeypatch):
 
 
 def drawn(study):
-    """When each figure and table was drawn."""
+    """The time at which each figure and table was drawn."""
     kept = (study / registry.KEPT).glob("*/*.json")
     return {path.relative_to(study / registry.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
 
 
 def drawn_again(study, before):
-    return {name for name, written in drawn(study).items() if written != before.get(name)}
+    return {name for name, time in drawn(study).items() if time != before.get(name)}
 
 
-def test_only_what_read_changed_files_is_drawn_again(study):
+def test_only_drawings_whose_files_changed_are_redrawn(study):
     build.draw_study(study)
     before = drawn(study)
     (study / "tables/tasks.csv").unlink()
@@ -56,7 +56,7 @@ def test_only_what_read_changed_files_is_drawn_again(study):
     assert drawn_again(study, before) == {"figures/training_loss", "tables/tasks"}
 
 
-def test_an_edited_file_of_the_report_redraws_everything(study, tmp_path, monkeypatch):
+def test_editing_a_file_of_the_report_redraws_everything(study, tmp_path, monkeypatch):
     build.draw_study(study)
     before, unedited = drawn(study), registry.report_code()
     package = tmp_path / "trueneg"
@@ -75,7 +75,7 @@ def test_an_edited_file_of_the_report_redraws_everything(study, tmp_path, monkey
     assert drawn_again(study, before) == set(before)
 
 
-def test_a_damaged_drawing_is_drawn_again(study):
+def test_a_damaged_drawing_is_redrawn(study):
     build.draw_study(study)
     before = drawn(study)
     intact = (study / "drawings/tables/tasks.csv").read_text()
@@ -85,7 +85,7 @@ def test_a_damaged_drawing_is_drawn_again(study):
     assert drawn_again(study, before) == {"tables/tasks"}
 
 
-def test_what_cannot_be_drawn_is_named_at_the_end_and_everything_else_is_kept(study):
+def test_a_drawing_that_fails_is_reported_after_all_others_are_drawn(study):
     (study / "artefacts/class_probabilities.parquet").write_text("damaged")
     with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_by_class.*class_probabilities\.parquet"):
         build.draw_study(study)
