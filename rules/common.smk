@@ -19,7 +19,7 @@ from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
-from trueneg.report import catalogue, findings
+from trueneg.report import registry, findings
 from trueneg.report.published import published_numbers
 from trueneg.store import versions
 from trueneg.store.protocol import committed_protocol
@@ -62,8 +62,8 @@ if workflow.is_main_process:
 
 STUDIES = configuration.studies
 THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]
-LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
-FORMATS = catalogue.FILES
+LISTED = {"figures": registry.figures_by_name, "tables": registry.tables_by_name}
+FORMATS = registry.FILES
 
 
 def any_of(names):

@@ -3,7 +3,7 @@
 
 
 # Each figure and table is an output, so that it can be requested by its path; unchanged ones are not drawn again.
-for study, files in catalogue.files_by_study(STUDIES).items():
+for study, files in registry.files_by_study(STUDIES).items():
 
     rule:
         """Draw the figures and tables of a study."""
@@ -33,7 +33,7 @@ for study, files in catalogue.files_by_study(STUDIES).items():
         resources:
             **growing("resources/draw"),
         params:
-            code=lambda wildcards: catalogue.report_code(),
+            code=lambda wildcards: registry.report_code(),
         script:
             "../workflow/scripts/draw.py"
 
@@ -56,6 +56,6 @@ rule page:
     resources:
         **growing("resources/page"),
     params:
-        code=lambda wildcards: catalogue.report_code(),
+        code=lambda wildcards: registry.report_code(),
     script:
         "../workflow/scripts/page.py"

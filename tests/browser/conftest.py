@@ -1,4 +1,4 @@
-"""A headless Chromium; where there is none, the tests say what is missing."""
+"""A headless Chromium; tests are skipped with instructions if it is missing."""
 
 import shutil
 
@@ -9,18 +9,18 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 @pytest.fixture(scope="session")
 def browser():
-    """Debian's Chromium, driven by Playwright, which needs no browser of its own then."""
+    """The system's Chromium, driven by Playwright."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install 'trueneg[browser]'")
     if CHROMIUM is None:
         pytest.skip("Chromium is missing: apt-get install chromium")
     with playwright.sync_playwright() as started:
-        # Containers often run as root, whom Chromium's sandbox refuses; the pages are our own.
+        # Chromium's sandbox does not work for root, who runs most containers; the pages are our own.
         yield started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
 @pytest.fixture(scope="session")
 def axe():
-    """The source of axe-core, which checks a page for those who cannot see it, or cannot use a mouse."""
+    """The source of axe-core, which checks accessibility."""
     package = pytest.importorskip("axe_playwright_python", reason="axe-core is missing: pip install 'trueneg[browser]'")
     (folder,) = package.__path__
     with open(f"{folder}/axe.min.js", encoding="utf-8") as source:

@@ -1,4 +1,4 @@
-"""Results folders as studies would leave them, small or with thousands of runs, and the pages made of them."""
+"""Results folders of synthetic studies, and their pages."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,8 @@ SECONDS = 10.5
 
 
 def record(run, number, **changes):
-    """What made a run."""
-    made = {
+    """The record of a run."""
+    values = {
         **run.to_json(),
         "id": f"{number:012x}",
         "source": {"name": "phantom", "checksum": "7e3f" * 16},
@@ -40,16 +40,16 @@ def record(run, number, **changes):
         "attempts": [],
         "finished": f"2026-11-21 18:{number % 60:02}:00 +0000",
     }
-    return made | changes
+    return values | changes
 
 
 def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **changes) -> ImageTextStudy:
-    """An image–text study with a stale run; `seeds`: so many runs of each objective, whatever its rows tell."""
-    given = synthetic_pairs.settings(note="Small default: a synthetic study.", **changes)
+    """Add an image–text study with a stale run; `seeds` is the number of recorded runs per objective, independent of the rows."""
+    settings = synthetic_pairs.settings(note="Small default: a synthetic study.", **changes)
     folder = results / name / "artefacts"
-    synthetic_pairs.write(folder, given)
-    study = ImageTextStudy.model_validate(given | ({} if seeds is None else {"seeds": seeds}))
-    (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+    synthetic_pairs.write(folder, settings)
+    study = ImageTextStudy.model_validate(settings | ({} if seeds is None else {"seeds": seeds}))
+    (folder / "study.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
     records = [record(run, number) for number, run in enumerate(runs.all_runs(name, study))]
     records[0]["code"]["versions"]["training/image-text"] = STALE
     (folder / "runs.json").write_text(json.dumps(records))
@@ -59,7 +59,7 @@ def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **
 
 
 def add_examples(results: Path, name: str = "phantom", restricted: bool = False, text: str = "Small left effusion.") -> None:
-    """Two queries a direction, five results each; the objectives put other images first."""
+    """Add retrieval examples: two queries per direction with five results, which differ between objectives."""
     generator = np.random.default_rng(0)
     pictures = [thumbnail(generator.integers(0, 255, (1, 32, 32), dtype=np.uint8)) for _ in range(12)]
     for place, objective in enumerate(OBJECTIVES):
@@ -67,8 +67,8 @@ def add_examples(results: Path, name: str = "phantom", restricted: bool = False,
         for direction in ("text to image", "image to text"):
             for query in range(2):
                 for rank in range(1, 6):
-                    asked, found = f"{text} {query}", (query + rank + 3 * place) % 12
-                    pair = (asked, found) if direction == "text to image" else (f"{text} {found}", query)
+                    question, result = f"{text} {query}", (query + rank + 3 * place) % 12
+                    pair = (question, result) if direction == "text to image" else (f"{text} {result}", query)
                     relation = ("own pair", "true of the image", "not true of the image")[rank % 3]
                     rows.append((direction, query, *pair, rank, 1 / rank, relation, 2 + place, pictures[pair[1]]))
         table = pd.DataFrame(rows, columns=COLUMNS).assign(dataset="phantom", objective=objective, seed=0)
@@ -78,7 +78,7 @@ def add_examples(results: Path, name: str = "phantom", restricted: bool = False,
 
 
 def add_theory(results: Path) -> None:
-    """A study without runs: its files are where its numbers come from."""
+    """Add a theory study, which has no runs."""
     folder = results / "theory" / "artefacts"
     (folder / "simulation").mkdir(parents=True)
     (folder / "study.yaml").write_text(yaml.safe_dump({"kind": "theory", "title": "Theory"}))
@@ -86,7 +86,7 @@ def add_theory(results: Path) -> None:
 
 
 def add_likelihoods(results: Path, name: str = "words") -> None:
-    """A likelihood study with a language model that was trained here, for one of two folds, and one that was not."""
+    """Add a likelihood study with a language model trained for one of two folds, and a released one."""
     folder = results / name / "artefacts"
     (folder / "assumption" / "phantom").mkdir(parents=True)
     settings = LikelihoodStudy.model_validate(tiny_words()).model_dump(mode="json")
@@ -103,17 +103,17 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     released = [{"fold": 0, "folder": "organisation/model", "checksum": None}]
     for manifest, listed in (("BERT", models), ("released", released)):
         (manifests / f"{manifest}.json").write_text(json.dumps({"folds": len(listed), "models": listed}))
-    made = {
+    record = {
         "id": "abcdef",
         "seed": 0,
         "code": {"versions": {"language_model": STALE}, "files": {}},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
     }
-    made |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
-    (trained / "run.json").write_text(json.dumps(made | {"device": "cuda", "seconds": 150.0}))
+    record |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
+    (trained / "run.json").write_text(json.dumps(record | {"device": "cuda", "seconds": 150.0}))
 
 
 def page_of(results: Path) -> Path:
-    """The page of all studies there."""
+    """Write the page of all studies in the folder."""
     write_page(results / "index.html")
     return results / "index.html"

@@ -1,6 +1,5 @@
 """The command ``trueneg``: exit code 1 and complete sentences for user errors, otherwise facts on standard output."""
 
-import copy
 import json
 import os
 import subprocess
@@ -13,7 +12,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.config.test_config import REFUSED, changed
+from tests.config.mistakes import with_key
+from tests.config.test_config import REFUSED
 from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
 from trueneg.cli.check import START
@@ -59,7 +59,7 @@ SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scope
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
 @settings(max_examples=60, **SHARED)
 def test_invalid_values_are_reported(tmp_path, capsys, data, path):
-    assert_user_error(*check(tmp_path, copy.deepcopy(changed(path, data.draw(REFUSED[path]))), capsys))
+    assert_user_error(*check(tmp_path, with_key(tiny_study(), path, data.draw(REFUSED[path])), capsys))
 
 
 @given(names=st.lists(st.sampled_from(["nowhere", "..", "results", "study.yaml", ""]), min_size=1, max_size=3))

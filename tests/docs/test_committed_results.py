@@ -13,7 +13,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from tests.docs.pages import ROOT
 from trueneg.io.files import file_checksum
-from trueneg.report.answers import finding
+from trueneg.report.findings import finding
 from trueneg.store.evidence import read_evidence
 from trueneg.store.winners import Decision
 

@@ -93,9 +93,9 @@ def test_each_dot_is_at_its_measured_value():
 FIGURE = """
 from tests.studies import tiny_study
 from trueneg.config.image_study import ImageStudy
-from trueneg.report import catalogue
+from trueneg.report import registry
 
-assert "every_seed" in catalogue.figures_by_name(ImageStudy.model_validate(tiny_study()))
+assert "every_seed" in registry.figures_by_name(ImageStudy.model_validate(tiny_study()))
 """
 
 SOURCE_TEST = r"""

@@ -25,7 +25,7 @@ from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
-from trueneg.report.retrieval import with_means
+from trueneg.report.layouts import with_means
 from trueneg.specs import tasks
 from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.rows import load_rows, to_table, typed

@@ -11,7 +11,7 @@ from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.planning.training_jobs import TrainingJobs
-from trueneg.report import catalogue
+from trueneg.report import registry
 
 FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
 TINY = {"tiny": {"tiny": tiny_study()}, "tiny pairs": {"words": tiny_words(), "world": tiny_world()}}
@@ -25,8 +25,8 @@ def planned(configuration):
     whole.resolved()
     TrainingJobs(whole).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in whole.studies.values():
-        catalogue.figures_by_name(study)
-        catalogue.tables_by_name(study)
+        registry.figures_by_name(study)
+        registry.tables_by_name(study)
 
 
 def failures(names, seed):

@@ -24,7 +24,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import corpora
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.report.catalogue import figures_by_name, tables_by_name
+from trueneg.report.registry import figures_by_name, tables_by_name
 from trueneg.store.rows import load_rows
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section

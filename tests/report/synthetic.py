@@ -1,6 +1,8 @@
-"""Rows, curves and coordinates as a small study would leave them, with effects that are known."""
+"""Rows, training curves and other artefacts of a small study with known effects."""
 
 import hashlib
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,27 +18,49 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def rows(fractions=FRACTIONS, gains=GAINS, seeds=8, spread=0.008):
-    """Tidy rows; an objective gains GAINS points on average, twice that on rare classes."""
+    """Tidy rows of an image study; the gains of an objective are larger on rare classes."""
     generator = np.random.default_rng(0)
-    found = []
+    table = []
     for split in ("validation", "test"):
         for dataset, fraction in fractions.items():
             for seed in range(seeds):
                 shared = generator.normal(0, 0.012)
                 for objective, gain in gains.items():
-                    own = gain * (1.2 - fraction) + generator.normal(0, spread)
+                    effect = gain * (1.2 - fraction) + generator.normal(0, spread)
                     run = {"dataset": dataset, "objective": objective, "seed": seed, "run": run_id(dataset, objective, seed)}
-                    for task, label_fraction in (*(("linear probe", one) for one in LABEL_FRACTIONS), ("knn", None)):
+                    for task, label_fraction in (*(("linear probe", share) for share in LABEL_FRACTIONS), ("knn", None)):
                         level = 0.74 + 0.18 * fraction**0.4 + 0.05 * np.log10(label_fraction or 1.0) + shared
                         for group, lift, part in ((None, 0, 1.0), ("rare", -0.06, 1.6), ("common", 0.06, 0.4)):
-                            value = level + lift + part * own + generator.normal(0, spread / 3)
+                            value = level + lift + part * effect + generator.normal(0, spread / 3)
                             measured = Measurement(task, "accuracy", "all", label_fraction, group=group)
-                            found.append({**run, "split": split, **measured._asdict(), "value": np.clip(value, 0, 1)})
-    return to_table(pd.DataFrame(found).assign(study="small", condition="{}", variant="{}"))
+                            table.append({**run, "split": split, **measured._asdict(), "value": np.clip(value, 0, 1)})
+    return to_table(pd.DataFrame(table).assign(study="small", condition="{}", variant="{}"))
+
+
+def study_with_baseline(oracles=(), headroom=None, names=None):
+    """The parts of a gathered study that a table of means and differences from CL reads."""
+    if headroom is None:
+        headroom = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
+    return SimpleNamespace(baseline="CL", oracles=list(oracles), headroom=headroom, names=names or {}, table_notes=[])
+
+
+def tidy(measured, values, **columns):
+    """Tidy rows of one measurement on the test split from {objective: values by seed}."""
+    constant = {"study": "small", "dataset": "d", "split": "test", "variant": "{}", **measured._asdict()} | columns
+    return to_table(
+        {**constant, "objective": objective, "seed": seed, "run": f"{objective}-{seed}", "value": value}
+        for objective, of_seeds in values.items()
+        for seed, value in enumerate(of_seeds)
+    )
+
+
+def numbers(text):
+    """The numbers in a text, except the level of its intervals."""
+    return [float(number) for number in re.findall(r"[+-]?\d+(?:\.\d+)?", text.replace("95 %", "").replace("−", "-"))]
 
 
 def run_id(dataset, objective, seed):
-    """The id of a run, as the store would name it."""
+    """A run id in the format of the store."""
     return hashlib.sha256(f"{dataset} {objective} {seed}".encode()).hexdigest()[:12]
 
 
@@ -73,7 +97,7 @@ def curves(datasets=("fraction=0.1", "fraction=0.5"), gains=GAINS, seeds=8, epoc
 
 
 def coordinates(dataset="fraction=0.1", objectives=("CL", "DCL-high", "DCL-true"), images=600):
-    """Two-dimensional points: ten clusters an objective."""
+    """Two-dimensional points in ten clusters per objective."""
     generator = np.random.default_rng(2)
     tables = []
     for objective in objectives:

@@ -1,4 +1,4 @@
-"""An image–text study's artefacts as it would leave them, with effects that are known."""
+"""Artefacts of a small image–text study with known effects."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from tests.projects import ROOT
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.report.answers import answer, headroom_sentence
+from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
 from trueneg.stats.candidates import describe_candidates
@@ -32,8 +32,8 @@ MEASURED = Measurement(**PRIMARY)
 
 
 def settings(**changes):
-    """A study as a configuration would say it; keys replace sections."""
-    given = {
+    """Settings of a study as in a configuration file; `changes` replaces sections."""
+    base = {
         "kind": "image-text",
         "title": "A small phantom",
         "question": "Does it help?",
@@ -57,7 +57,7 @@ def settings(**changes):
             "similarities": {"objectives": ["CL", "DCL,class_probability=0.1", "DCL-LM", "ReCo"]},
         },
     }
-    return given | changes
+    return base | changes
 
 
 def study(**changes):
@@ -66,7 +66,7 @@ def study(**changes):
 
 
 def measurements():
-    """(Measurement, level, how much an objective's gain moves it)."""
+    """Yield each measurement with its level and the effect of an objective's gain on it."""
     for number, name in enumerate((None, *CLASSES)):
         yield Measurement("zero-shot", "AUC", group=name), 0.72 + 0.03 * number, 1.0
         yield Measurement("zero-shot", "ACC", group=name), 0.62 + 0.03 * number, 0.8
@@ -94,8 +94,8 @@ def measurements():
 
 
 def variants(of):
-    """Objective and variant of every label of a study."""
-    return {label: (name, variant) for name, found in runs.variants(of).items() for label, variant in found.items()}
+    """Map each label of a study to its objective and variant."""
+    return {label: (name, variant) for name, labels in runs.variants(of).items() for label, variant in labels.items()}
 
 
 def run_ids(of, datasets):
@@ -105,15 +105,15 @@ def run_ids(of, datasets):
 
 
 def values_of(rows, label, measured, dataset="phantom"):
-    """On the test split, by seed; label: the variant's whole name."""
+    """Values on the test split by seed; `label` is the full name of the variant."""
     chosen = measured.rows_of(rows[(rows["split"] == "test") & (rows["dataset"] == dataset)])
     labels = [variant_name(*names) for names in zip(chosen["objective"], chosen["variant"], strict=True)]
     return chosen[np.array(labels) == label].sort_values("seed")["value"].to_numpy()
 
 
 def rows(of, datasets=("phantom",), spread=0.008, gains=GAINS):
-    """Rows of every variant of a study; a constant η first helps classification, and always harms retrieval."""
-    generator, found, ids = np.random.default_rng(0), [], run_ids(of, datasets)
+    """Tidy rows of every variant; a constant η helps classification and harms retrieval."""
+    generator, table, ids = np.random.default_rng(0), [], run_ids(of, datasets)
     for dataset in datasets:
         for seed in of.seed_list:
             shared = generator.normal(0, 0.02)
@@ -123,15 +123,15 @@ def rows(of, datasets=("phantom",), spread=0.008, gains=GAINS):
                 run = {"dataset": dataset, "objective": objective, "variant": variant, "seed": seed}
                 run["run"] = ids[dataset, label, seed]
                 for measured, level, factor in measurements():
-                    own = gain + (0.3 * eta if measured.task == "zero-shot" else -0.2 * eta)
+                    effect = gain + (0.3 * eta if measured.task == "zero-shot" else -0.2 * eta)
                     for split in ("validation", "test"):
-                        value = level + factor * (own + shared + generator.normal(0, spread / 3))
-                        found.append({**run, "split": split, **measured._asdict(), "value": value})
-    return to_table(pd.DataFrame(found).assign(study="small", condition="{}"))
+                        value = level + factor * (effect + shared + generator.normal(0, spread / 3))
+                        table.append({**run, "split": split, **measured._asdict(), "value": value})
+    return to_table(pd.DataFrame(table).assign(study="small", condition="{}"))
 
 
 def curves(of, datasets=("phantom",), epochs=20):
-    """Training curves; only DCL has anchors at the bound."""
+    """Training curves of every variant; only DCL has anchors at the bound."""
     generator, epoch, tables, ids = np.random.default_rng(1), np.arange(1, epochs + 1), [], run_ids(of, datasets)
     for dataset in datasets:
         for place, (label, (objective, variant)) in enumerate(variants(of).items()):
@@ -148,7 +148,7 @@ def curves(of, datasets=("phantom",), epochs=20):
 
 
 def similarities(objectives, pairs=4000):
-    """Three bells a objective."""
+    """Normally distributed similarities of three relations per objective."""
     generator, tables = np.random.default_rng(2), []
     for place, objective in enumerate(objectives):
         for relation, centre in (("own pair", 0.5), ("true of the image", 0.35 + 0.03 * place), ("not true of the image", 0.05)):
@@ -159,8 +159,8 @@ def similarities(objectives, pairs=4000):
 
 
 def overlays(objectives, phrases=5, size=64):
-    """Grey discs with a box; the heatmap's peak is off the box for the first objective, on it for the others."""
-    place, found = np.arange(size), []
+    """Grey discs with a box, and heatmaps whose peak is outside the box for the first objective and inside it for the others."""
+    place, table = np.arange(size), []
     sentences = (
         "Small left apical pneumothorax.",
         "The heart is moderately enlarged.",
@@ -175,12 +175,12 @@ def overlays(objectives, phrases=5, size=64):
             row = {"objective": objective, "seed": 0, "report": number, "finding": CLASSES[number % 5]}
             row |= {"sentence": sentences[number % 3], "size": size, "pixels": disc.astype(np.uint8).tobytes()}
             row |= {"heatmap": heat.tobytes(), "x0": [float(x)], "y0": [float(y)], "x1": [float(x + 16)], "y1": [float(y + 12)]}
-            found.append(row | {"CNR": 0.4 if shift else 1.25 + 0.1 * number})
-    return pd.DataFrame(found)
+            table.append(row | {"CNR": 0.4 if shift else 1.25 + 0.1 * number})
+    return pd.DataFrame(table)
 
 
 def class_probabilities(classes=48):
-    """Zipf's probabilities, and η that follows them with noise."""
+    """Class probabilities that follow Zipf's law, and noisy η."""
     generator = np.random.default_rng(3)
     probability = 0.3 / np.arange(1, classes + 1)
     eta = 0.2 * probability**0.8 * np.exp(generator.normal(0, 0.4, classes))
@@ -190,23 +190,23 @@ def class_probabilities(classes=48):
     return pd.DataFrame(table)
 
 
-def write(folder, given, datasets=("phantom",), **options):
-    """Everything that the report reads, under ``folder`` (the study's artefacts); returns the rows."""
-    of = ImageTextStudy.model_validate(given)
+def write(folder, settings_of_study, datasets=("phantom",), **options):
+    """Write all artefacts that the report reads, and return the rows."""
+    of = ImageTextStudy.model_validate(settings_of_study)
     measured = rows(of, datasets, **options)
-    candidates = {name: list(found.values()) for name, found in runs.candidates(of).items()}
+    candidates = {name: list(grid.values()) for name, grid in runs.candidates(of).items()}
     selection = select(measured, candidates, MEASURED)
     chosen = selected(measured, selection)
     labels = headroom(chosen, "CL", "Oracle", 0.5, MEASURED)
     labels["sentence"] = [headroom_sentence(row, "AUC", "CL", "Oracle") for _, row in labels.iterrows()]
-    found = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], of.primary.margin)
-    found["answer"] = answer(found, "DCL-LM", "CL", 0.07)
+    primary = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], of.primary.margin)
+    primary["answer"] = answer(primary, "DCL-LM", "CL", 0.07)
     comparison = {"name": "small", "selection": json.loads(selection.to_json(orient="records")), "seeds": len(of.seed_list)}
-    comparison |= {"headroom": json.loads(labels.to_json(orient="records")), "primary": json.loads(found.to_json())}
+    comparison |= {"headroom": json.loads(labels.to_json(orient="records")), "primary": json.loads(primary.to_json())}
     comparison["selected by"] = MEASURED._asdict()
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))
-    (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+    (folder / "study.yaml").write_text(yaml.safe_dump(settings_of_study, sort_keys=False))
     (folder / "runs.json").write_text("[]")
     measured.to_parquet(folder / "rows.parquet")
     describe_candidates(measured, candidates, MEASURED, selection).to_parquet(folder / "candidates.parquet")
@@ -217,6 +217,6 @@ def write(folder, given, datasets=("phantom",), **options):
         wanted = getattr(of.figures, kind)
         place = folder / kind / (of.primary.dataset or datasets[0])
         place.mkdir(parents=True)
-        for objective, own in table(wanted.objectives).groupby("objective"):
-            own.to_parquet(place / f"{objective}.parquet")
+        for objective, rows_of_objective in table(wanted.objectives).groupby("objective"):
+            rows_of_objective.to_parquet(place / f"{objective}.parquet")
     return measured

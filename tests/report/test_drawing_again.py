@@ -1,4 +1,4 @@
-"""A figure or table is drawn again only when its files or its code changed; a failing one does not stop the others."""
+"""Figures and tables are redrawn only if their files or code changed, and one that fails does not stop the others."""
 
 import shutil
 from pathlib import Path
@@ -8,20 +8,20 @@ import pytest
 import synthetic_pairs
 
 from trueneg.errors import UserError
-from trueneg.report import build, catalogue
+from trueneg.report import build, registry
 
 FIGURES, TABLES = ("eta_by_class", "training_loss"), ("tasks", "differences")
 
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    """A study with some of its figures and tables: drawing all of them takes long."""
+    """A study reduced to a few figures and tables, for speed."""
     for listed, names in (("figures_by_name", FIGURES), ("tables_by_name", TABLES)):
-        of_study = getattr(catalogue, listed)
+        of_study = getattr(registry, listed)
         few = lambda study, of_study=of_study, names=names: {  # noqa: E731
             name: drawing for name, drawing in of_study(study).items() if name in names
         }
-        monkeypatch.setattr(catalogue, listed, few)
+        monkeypatch.setattr(registry, listed, few)
     synthetic_pairs.write(tmp_path / "small/artefacts", synthetic_pairs.settings(seeds=3))
     settings = tmp_path / "small/artefacts/study.yaml"
     settings.write_text(settings.read_text().split("figures:")[0])
@@ -29,16 +29,16 @@ def study(tmp_path, monkeypatch):
 
 
 def drawn(study):
-    """When each figure and table was drawn."""
-    kept = (study / catalogue.KEPT).glob("*/*.json")
-    return {path.relative_to(study / catalogue.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
+    """The time at which each figure and table was drawn."""
+    kept = (study / registry.KEPT).glob("*/*.json")
+    return {path.relative_to(study / registry.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
 
 
 def drawn_again(study, before):
-    return {name for name, written in drawn(study).items() if written != before.get(name)}
+    return {name for name, time in drawn(study).items() if time != before.get(name)}
 
 
-def test_only_what_read_changed_files_is_drawn_again(study):
+def test_only_drawings_whose_files_changed_are_redrawn(study):
     build.draw_study(study)
     before = drawn(study)
     (study / "tables/tasks.csv").unlink()
@@ -56,26 +56,26 @@ def test_only_what_read_changed_files_is_drawn_again(study):
     assert drawn_again(study, before) == {"figures/training_loss", "tables/tasks"}
 
 
-def test_an_edited_file_of_the_report_redraws_everything(study, tmp_path, monkeypatch):
+def test_editing_a_file_of_the_report_redraws_everything(study, tmp_path, monkeypatch):
     build.draw_study(study)
-    before, unedited = drawn(study), catalogue.report_code()
+    before, unedited = drawn(study), registry.report_code()
     package = tmp_path / "trueneg"
     for name in ("report", "stats"):
-        shutil.copytree(Path(catalogue.__file__).parents[1] / name, package / name)
-    monkeypatch.setattr(catalogue, "__file__", str(package / "report/catalogue.py"))
-    assert catalogue.report_code() == unedited
-    assert not catalogue.drawn_by_other_code(study / "figures/eta_by_class.png")
+        shutil.copytree(Path(registry.__file__).parents[1] / name, package / name)
+    monkeypatch.setattr(registry, "__file__", str(package / "report/registry.py"))
+    assert registry.report_code() == unedited
+    assert not registry.drawn_by_other_code(study / "figures/eta_by_class.png")
     for file in ("report/figures/eta_by_class.py", "report/page/page.html", "report/page/styles/page.css", "stats/comparison.py"):
         path = next(package.rglob("*.css")) if file.endswith(".css") else package / file
         path.write_text(path.read_text() + " ")
-        assert catalogue.report_code() != unedited
-        unedited = catalogue.report_code()
-    assert catalogue.drawn_by_other_code(study / "figures/eta_by_class.png")
+        assert registry.report_code() != unedited
+        unedited = registry.report_code()
+    assert registry.drawn_by_other_code(study / "figures/eta_by_class.png")
     build.draw_study(study)
     assert drawn_again(study, before) == set(before)
 
 
-def test_a_damaged_drawing_is_drawn_again(study):
+def test_a_damaged_drawing_is_redrawn(study):
     build.draw_study(study)
     before = drawn(study)
     intact = (study / "drawings/tables/tasks.csv").read_text()
@@ -85,7 +85,7 @@ def test_a_damaged_drawing_is_drawn_again(study):
     assert drawn_again(study, before) == {"tables/tasks"}
 
 
-def test_what_cannot_be_drawn_is_named_at_the_end_and_everything_else_is_kept(study):
+def test_a_drawing_that_fails_is_reported_after_all_others_are_drawn(study):
     (study / "artefacts/class_probabilities.parquet").write_text("damaged")
     with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_by_class.*class_probabilities\.parquet"):
         build.draw_study(study)

@@ -1,4 +1,4 @@
-"""Figures and tables are found by their exact names, and each name draws the figure that it promises."""
+"""Each figure's name, heading and content match."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, accuracy_by_condition, by_label_fraction
 from trueneg.report.figures.class_groups import class_groups
@@ -51,12 +51,12 @@ SWEPT = {
 
 
 def study_of(dataset):
-    """An image study that sweeps r, the batch size or the temperature; `dataset` is its primary one."""
+    """An image study that sweeps r, the batch size or the temperature, with its primary data set."""
     return ImageStudy.model_validate(tiny_study(**SWEPT[dataset], primary=BASE["primary"] | {"dataset": dataset}))
 
 
 def written(dataset, folder):
-    """The artefacts of that study; returns its rows, curves and coordinates."""
+    """Write the artefacts of that study; return its rows, curves and coordinates."""
     rows = synthetic.rows(PLACES[dataset], seeds=3)
     probe = rows[rows["task"] == "linear probe"]
     rows = pd.concat([rows, probe.assign(labels="imbalanced", value=probe["value"] - 0.1)], ignore_index=True)
@@ -69,17 +69,17 @@ def written(dataset, folder):
     (folder / "comparison.json").write_text(json.dumps(comparison))
     rows.to_parquet(folder / "rows.parquet")
     curves.to_parquet(folder / "curves.parquet")
-    for objective, own in coordinates.groupby("objective"):
-        own.to_parquet(folder / "embedding" / dataset / f"{objective}.parquet")
+    for objective, points in coordinates.groupby("objective"):
+        points.to_parquet(folder / "embedding" / dataset / f"{objective}.parquet")
     return rows, curves, coordinates
 
 
 def expected_of(dataset, rows, curves, coordinates, folder=None):
-    """What draws each figure that an image study can have."""
+    """The function that draws each figure of image studies, by the figure's name."""
     bound, ratio = "share at bound", "same-class to positive ratio"
-    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", own_note="")
+    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", study_note="")
     gathered.read = lambda *files: coordinates
-    found = {
+    drawers = {
         "contrasts": lambda: contrasts(Gathered(folder)),
         "class_groups": partial(class_groups, gathered),
         "embedding": partial(embedding, gathered, []),
@@ -90,53 +90,48 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
     }
     for end, baseline in (("", None), ("_differences", "CL")):
         by_place = partial(accuracy_by_condition, rows, baseline=baseline)
-        found[f"primary_by_fraction{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=KNN)
-        found[f"primary_by_negatives{end}"] = partial(by_place, places=SIZES, measured=KNN, axis=NEGATIVES_AXIS)
-        found[f"primary_by_temperature{end}"] = partial(by_place, places=TEMPERATURES, measured=KNN, axis=TEMPERATURE_AXIS)
+        drawers[f"primary_by_fraction{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=KNN)
+        drawers[f"primary_by_negatives{end}"] = partial(by_place, places=SIZES, measured=KNN, axis=NEGATIVES_AXIS)
+        drawers[f"primary_by_temperature{end}"] = partial(by_place, places=TEMPERATURES, measured=KNN, axis=TEMPERATURE_AXIS)
         for pool in get_args(LabelPool):
             probe = Measurement("linear probe", "accuracy", pool, 1.0)
-            found[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=probe)
+            drawers[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=probe)
             of_labels = partial(by_label_fraction, gathered, baseline, dataset, probe)
-            found[f"probe_by_label_fraction_{pool}_labels{end}"] = of_labels
-    return found
+            drawers[f"probe_by_label_fraction_{pool}_labels{end}"] = of_labels
+    return drawers
 
 
 def shown(figure):
-    """What tells figures apart: the labels of the axes, what is measured, and the values."""
+    """The parts of a figure that distinguish it: axis labels, footnote and values."""
     axes = figure.axes[0]
-    said = footnote(figure).removesuffix(RESPLIT).rstrip()  # what seeds vary is said of the whole study
-    return axes.get_xlabel(), axes.get_ylabel(), said, alternative_text(figure)
+    note = footnote(figure).removesuffix(RESPLIT).rstrip()  # the note on seeds belongs to the study
+    return axes.get_xlabel(), axes.get_ylabel(), note, alternative_text(figure)
 
 
 @pytest.mark.parametrize("dataset", SWEPT)
-def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
-    expected, drawings = expected_of(dataset, *written(dataset, tmp_path), tmp_path), catalogue.figures_by_name(study_of(dataset))
-    found = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
-    for name, figure in found.items():
+def test_each_figure_of_an_image_study_shows_what_its_name_states(dataset, tmp_path):
+    expected, drawings = expected_of(dataset, *written(dataset, tmp_path), tmp_path), registry.figures_by_name(study_of(dataset))
+    figures = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
+    for name, figure in figures.items():
         assert figure == shown(expected[name]())
-    assert len(set(found.values())) == len(drawings)
+    assert len(set(figures.values())) == len(drawings)
 
 
-def test_the_swept_studies_have_every_figure_of_image_studies():
-    listed = {name for dataset in SWEPT for name in catalogue.figures_by_name(study_of(dataset))}
+def test_the_studies_above_have_all_figures_of_image_studies():
+    listed = {name for dataset in SWEPT for name in registry.figures_by_name(study_of(dataset))}
     assert listed == expected_of("", pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).keys()
 
 
-def test_every_figure_and_table_that_a_shipped_study_lists_has_a_heading_of_its_own():
-    for file in FILES:
-        for study in read_configuration([file]).studies.values():
-            for drawings in (catalogue.figures_by_name(study), catalogue.tables_by_name(study)):
-                assert len({(drawing.title, drawing.caption) for drawing in drawings.values()}) == len(drawings)
-                assert all(drawing.title and drawing.caption.endswith((".", "?")) for drawing in drawings.values())
-
-
-def test_every_shipped_study_with_figures_has_one_headline_figure():
-    for file in FILES:
-        for study in read_configuration([file]).studies.values():
-            drawings = catalogue.figures_by_name(study).values()
-            assert sum(drawing.headline for drawing in drawings) == bool(drawings)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_drawings_of_shipped_studies_have_distinct_headings_and_one_headline_figure(file):
+    for study in read_configuration([file]).studies.values():
+        figures, tables = registry.figures_by_name(study), registry.tables_by_name(study)
+        for drawings in (figures, tables):
+            assert len({(drawing.title, drawing.caption) for drawing in drawings.values()}) == len(drawings)
+            assert all(drawing.title and drawing.caption.endswith((".", "?")) for drawing in drawings.values())
+        assert sum(drawing.headline for drawing in figures.values()) == bool(figures)
 
 
 def test_listing_names_imports_no_plotting_or_training_library():
-    code = "import sys, trueneg.report.catalogue; sys.exit(bool({'matplotlib', 'seaborn', 'torch'} & set(sys.modules)))"
+    code = "import sys, trueneg.report.registry; sys.exit(bool({'matplotlib', 'seaborn', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Figures show the numbers that the comparison computes; read from the artists, not from pixels."""
+"""Figures of image studies show the numbers of the comparison, as read from their artists."""
 
 from types import SimpleNamespace
 
@@ -23,22 +23,22 @@ CURVES = synthetic.curves(seeds=3, epochs=12)
 
 
 def line_of(plot, label):
-    """The line of a name."""
+    """The line with a label."""
     return next(line for line in plot.lines if line.get_label() == label)
 
 
 def drawn(figure):
     """{objective: (x, y, low, high)} as drawn with error bars."""
-    found = {}
+    shown = {}
     for container in figure.axes[0].containers:
         line, bars = line_of(figure.axes[0], container.get_label()), container.lines[2]
         ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
-        found[container.get_label()] = (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
-    return found
+        shown[container.get_label()] = (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+    return shown
 
 
 def curves_of(curves, name, **gathered):
-    """A figure of training curves of gathered curves."""
+    """A figure of training curves."""
     drawings = {drawing.name: drawing for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))}
     return drawings[name].made(SimpleNamespace(curves=curves, note="", **gathered))
 
@@ -55,7 +55,7 @@ def class_groups_of(rows):
 
 
 def embedding_of(points):
-    return embedding.embedding(SimpleNamespace(read=lambda *files: points, own_note=""), ["points.parquet"])
+    return embedding.embedding(SimpleNamespace(read=lambda *files: points, study_note=""), ["points.parquet"])
 
 
 def of(table, **wanted):
@@ -65,39 +65,28 @@ def of(table, **wanted):
 
 
 @pytest.mark.parametrize("baseline", [None, "CL"])
-def test_accuracy_by_condition_draws_the_comparison(baseline):
-    measured = PROBE._replace(group="rare")
-    chosen = measured.rows_of(of(ROWS, split="test"))
-    figure = accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
+@pytest.mark.parametrize("axis", ["condition", "label fraction"])
+def test_accuracy_is_drawn_as_means_or_paired_differences_with_intervals(axis, baseline):
+    test = of(ROWS, split="test")
+    if axis == "condition":
+        measured = PROBE._replace(group="rare")
+        chosen, figure = measured.rows_of(test), accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
+    else:
+        chosen, figure = of(test, dataset="fraction=0.5", task="linear probe"), by_labels(baseline)
+        chosen = chosen[chosen["group"].isna()]
     table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     shown = drawn(figure)
     assert set(shown) == set(synthetic.GAINS) - {baseline}
-    for objective, (x, y, low, high) in shown.items():
+    for objective, (x, *values) in shown.items():
         expected = of(table, objective=objective)
-        np.testing.assert_allclose(x, expected["dataset"].map(synthetic.FRACTIONS))
-        np.testing.assert_allclose(y, 100 * expected[column])
-        np.testing.assert_allclose(low, 100 * expected["low"])
-        np.testing.assert_allclose(high, 100 * expected["high"])
+        np.testing.assert_allclose(
+            x, expected["dataset"].map(synthetic.FRACTIONS) if axis == "condition" else expected["fraction"]
+        )
+        np.testing.assert_allclose(values, 100 * expected[[column, "low", "high"]].T)
 
 
-@pytest.mark.parametrize("baseline", [None, "CL"])
-def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
-    chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", split="test")
-    chosen = chosen[chosen["group"].isna()]
-    figure = by_labels(baseline)
-    table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
-    for objective, (x, y, low, _) in drawn(figure).items():
-        expected = of(table, objective=objective)
-        np.testing.assert_allclose(x, synthetic.LABEL_FRACTIONS)
-        np.testing.assert_allclose(y, 100 * expected[column])
-        np.testing.assert_allclose(low, 100 * expected["low"])
-
-
-def test_all_points_lie_inside_the_axes():
-    for figure in (
-        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
-        by_labels("CL"),
-    ):
+def test_points_and_intervals_lie_inside_the_axes():
+    for figure in (accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE), by_labels("CL")):
         figure.draw_without_rendering()
         plot = figure.axes[0]
         for x, _, low, high in drawn(figure).values():
@@ -125,12 +114,7 @@ def test_class_groups_have_one_dot_per_objective_and_group():
         ends = np.array(container.lines[2][0].get_segments())[:, :, 0]
         np.testing.assert_allclose(ends, 100 * expected[["low", "high"]])
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
-
-
-def test_class_groups_without_rare_classes_show_only_all_classes():
-    rows = ROWS[ROWS["group"].isna()]
-    figure = class_groups_of(rows)
-    assert len(figure.axes[0].containers) == 1
+    assert len(class_groups_of(ROWS[ROWS["group"].isna()]).axes[0].containers) == 1  # without rare classes
 
 
 def test_footnotes_state_seeds_interval_and_note():
@@ -143,27 +127,21 @@ def test_footnotes_state_seeds_interval_and_note():
     assert "(4 to 5 seeds)" in footnote(accuracy_by_condition(fewer, synthetic.FRACTIONS, PROBE))
 
 
-def test_the_alternative_text_holds_the_values():
+def test_the_alternative_text_contains_the_values():
     rows = of(ROWS, dataset="fraction=0.5")
     figure = accuracy_by_condition(rows, {"fraction=0.5": 0.5}, PROBE)
     expected = of(means(PROBE.rows_of(of(rows, split="test"))), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
 
 
-def test_objectives_can_be_told_apart_without_colour():
+def test_objectives_differ_without_colour_and_keep_their_colour_in_every_figure():
     styles = line_styles([f"objective {number}" for number in range(8)]).values()
     assert len({style.marker for style in styles}) == 8
-    assert len({(style.marker, style.linestyle) for style in styles}) == 8
-
-
-def test_an_objective_looks_the_same_in_every_figure():
-    alone = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
-    twin = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL")
-    colours = [
+    means, differences = (
         {line.get_label(): line.get_color() for line in figure.axes[0].lines if not line.get_label().startswith("_")}
-        for figure in (alone, twin)
-    ]
-    assert colours[1].items() <= colours[0].items()
+        for figure in (accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, baseline) for baseline in (None, "CL"))
+    )
+    assert differences.items() <= means.items()
 
 
 def test_embedding_draws_rare_classes_red_and_common_ones_blue():
@@ -179,13 +157,8 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
             assert (red > blue) == (label >= 5)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == [*"01234", *(f"{label} (rare)" for label in range(5, 10))]
-
-
-def test_embedding_accepts_class_names_as_labels():
-    points = synthetic.coordinates(objectives=["CL"])
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
-    figure = embedding_of(points)
-    assert "truck (rare)" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "truck (rare)" in [text.get_text() for text in embedding_of(points).legends[0].get_texts()]
 
 
 def test_training_curves_draw_means_and_bands_over_seeds():
@@ -198,7 +171,7 @@ def test_training_curves_draw_means_and_bands_over_seeds():
     assert len(plot.lines) == len(plot.collections) == len(synthetic.GAINS)
 
 
-def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
+def test_only_objectives_with_a_bound_have_a_share_at_the_bound():
     figure = curves_of(CURVES, "share_at_bound")
     for plot in figure.axes:
         assert [line.get_label() for line in plot.lines] == ["DCL-low", "DCL-high", "DCL-true"]
@@ -216,13 +189,13 @@ def test_the_true_mean_is_drawn_beside_the_estimate():
         np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
 
 
-def test_the_ratio_has_a_line_at_one():
+def test_the_same_class_ratio_has_a_line_at_one():
     plot = curves_of(CURVES, "same_class_ratio").axes[0]
     assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)
 
 
 @pytest.mark.parametrize("without", ["absent", "missing values"])
-def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
+def test_figures_without_values_are_drawn_with_a_message(without, tmp_path):
     columns = [name for name in CURVES if name.startswith(("share at", "estimated"))]
     curves = CURVES.drop(columns=columns) if without == "absent" else CURVES.assign(**dict.fromkeys(columns, np.nan))
     for number, figure in enumerate(
@@ -232,12 +205,12 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
         assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
 
 
-def test_a_missing_measurement_raises_an_error_that_lists_the_known_ones():
+def test_an_unmeasured_quantity_raises_an_error_that_lists_the_measured_ones():
     with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
 
 
-def test_saved_files_are_the_same_bytes_each_time(tmp_path):
+def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
     files = []
     for folder in ("first", "second"):
         figure = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
@@ -252,7 +225,7 @@ def test_saved_files_are_the_same_bytes_each_time(tmp_path):
 
 
 @pytest.mark.parametrize("count", range(2, 15))
-def test_a_legend_of_any_number_of_names_stays_within_the_figure(count):
+def test_a_legend_with_any_number_of_names_fits_in_the_figure(count):
     figure, _ = panels()
     add_legend(figure, line_styles([f"DCL-variant-{number}" for number in range(count)]))
     figure.canvas.draw()

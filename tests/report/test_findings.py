@@ -1,42 +1,23 @@
-"""What a study found, in a sentence: its numbers are those of the rows, and its words are those of the outcome."""
+"""Sentences about findings contain the numbers of the rows and match the outcome."""
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import synthetic
 from scipy import stats
+from synthetic import numbers, tidy
 from tests.browser.pages import add_likelihoods, add_study
 
 from trueneg.report import findings
-from trueneg.report.answers import finding, knowing_the_labels
-from trueneg.report.findings import sentence
+from trueneg.report.findings import finding, knowing_the_labels, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
-from trueneg.store.rows import to_table
 
 ACCURACY, RANK = Measurement("knn", "accuracy", "all"), Measurement("retrieval sentence", "MedR", "truth")
 HUNDRED = {ACCURACY: 100, RANK: 1}
-
-
-def rows_of(measured, **values):
-    """Tidy rows from the values of each objective by seed."""
-    constant = {"study": "small", "dataset": "digits", "split": "test", "variant": "{}", **measured._asdict()}
-    return to_table(
-        [
-            {**constant, "objective": objective, "seed": seed, "run": f"{objective}-{seed}", "value": value}
-            for objective, of_seeds in values.items()
-            for seed, value in enumerate(of_seeds)
-        ]
-    )
-
-
-def numbers(text):
-    """The numbers in a text; the level of its intervals is none of them."""
-    return [float(found) for found in re.findall(r"[+-]?\d+(?:\.\d+)?", text.replace("95 %", "").replace("−", "-"))]
 
 
 def interval_of(differences):
@@ -57,27 +38,26 @@ def interval_of(differences):
         (RANK, [5.0, -4.0, 1.5], None, "undecided", "lower is better"),
     ],
 )
-def test_a_finding_has_the_outcome_and_the_numbers_of_the_differences(measured, gains, margin, outcome, words):
+def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(measured, gains, margin, outcome, words):
     cl = np.array([0.5, 0.52, 0.54]) * (1 if measured == ACCURACY else 60)
-    rows = rows_of(measured, CL=cl, HCL=cl + gains)
+    rows = tidy(measured, {"CL": cl, "HCL": cl + gains}, dataset="digits")
     row = primary_contrast(rows, "HCL", "CL", measured, "digits", margin, measured == ACCURACY)
     assert row["outcome"] == outcome
-    said = finding(row, "HCL", "CL")
-    assert words in said
+    text = finding(row, "HCL", "CL")
+    assert words in text
     expected = HUNDRED[measured] * np.array(interval_of(np.array(gains)))
     if outcome.startswith(("better", "worse")):  # the sign is in the word
         expected = np.array([abs(expected[0]), *sorted(abs(expected[1:]))])
     margins = [100 * margin] if margin else []
-    found = numbers(said)
-    assert found[-2:] == pytest.approx(expected[1:], abs=0.051)
-    rest = sorted([*margins, expected[0]])
-    assert sorted(found[:-2]) == pytest.approx(rest, abs=0.051)
+    *others, low, high = numbers(text)
+    assert [low, high] == pytest.approx(expected[1:], abs=0.051)
+    assert sorted(others) == pytest.approx(sorted([*margins, expected[0]]), abs=0.051)
 
 
 @pytest.mark.parametrize("gains", [[0.03], [0.2, 0.2, 0.2]])
-def test_without_an_interval_a_finding_cannot_tell(gains):
+def test_a_finding_without_an_interval_is_undecided(gains):
     cl = np.linspace(0.5, 0.54, len(gains))
-    row = primary_contrast(rows_of(ACCURACY, CL=cl, HCL=cl + gains), "HCL", "CL", ACCURACY, "digits")
+    row = primary_contrast(tidy(ACCURACY, {"CL": cl, "HCL": cl + gains}, dataset="digits"), "HCL", "CL", ACCURACY, "digits")
     assert "cannot tell" in finding(row, "HCL", "CL")
 
 
@@ -90,17 +70,17 @@ def test_without_an_interval_a_finding_cannot_tell(gains):
         (RANK, [5.0, -4.0, 1.5], " to "),
     ],
 )
-def test_what_knowing_the_labels_gains_follows_the_direction_of_the_metric(measured, gains, words):
+def test_the_gain_of_the_oracle_follows_the_direction_of_the_metric(measured, gains, words):
     cl = np.array([0.5, 0.52, 0.54]) * (1 if measured == ACCURACY else 60)
-    rows = rows_of(measured, CL=cl, Oracle=cl + gains)
+    rows = tidy(measured, {"CL": cl, "Oracle": cl + gains}, dataset="digits")
     row = headroom(rows, "CL", "Oracle", 0.1, measured, measured == ACCURACY).iloc[0]
-    said = knowing_the_labels(row, measured.metric)
-    assert words in said
-    assert abs(numbers(said)[0]) == pytest.approx(HUNDRED[measured] * abs(np.mean(gains)), abs=0.051)
+    text = knowing_the_labels(row, measured.metric)
+    assert words in text
+    assert abs(numbers(text)[0]) == pytest.approx(HUNDRED[measured] * abs(np.mean(gains)), abs=0.051)
     assert knowing_the_labels(headroom(rows, "CL", None, 0.1, measured).iloc[0], measured.metric) == ""
 
 
-def test_the_sentence_of_a_study_has_the_numbers_of_its_rows(tmp_path):
+def test_the_sentence_of_a_trained_study_contains_the_differences_of_its_rows(tmp_path):
     add_study(tmp_path)
     folder = tmp_path / "phantom" / "artefacts"
     rows = pd.read_parquet(folder / "rows.parquet")
@@ -110,29 +90,29 @@ def test_the_sentence_of_a_study_has_the_numbers_of_its_rows(tmp_path):
     assert numbers(sentence(Gathered(folder))) == pytest.approx(expected, abs=5.1e-4)
 
 
-def test_the_sentence_of_a_likelihood_study_has_the_correlations_of_its_scorers(tmp_path):
+def test_the_sentence_of_a_likelihood_study_contains_the_correlations_of_its_scorers(tmp_path):
     add_likelihoods(tmp_path)
-    said = sentence(Gathered(tmp_path / "words" / "artefacts"))
+    text = sentence(Gathered(tmp_path / "words" / "artefacts"))
     points, _, _ = synthetic.likelihoods()
     points = points[points["finding"]]
     repeated = points.loc[points.index.repeat(points["count"])]
     rho = {
-        scorer: stats.spearmanr(own["log_likelihood"], own["log_class_probability"]).statistic
-        for scorer, own in repeated.groupby("scorer")
+        scorer: stats.spearmanr(rows["log_likelihood"], rows["log_class_probability"]).statistic
+        for scorer, rows in repeated.groupby("scorer")
     }
-    found = numbers(said)
-    assert [found[0], found[-3]] == pytest.approx([rho["masked LM"], rho["length"]], abs=5.1e-3)
+    values = numbers(text)
+    assert [values[0], values[-3]] == pytest.approx([rho["masked LM"], rho["length"]], abs=5.1e-3)
 
 
-def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_and_its_place(tmp_path):
+def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(tmp_path):
     names = ["first", "second", "unfinished"]
     for name in names[:2]:
         add_study(tmp_path, name)
     assert findings.report(tmp_path, names) == ""  # no page yet
     (tmp_path / "index.html").write_text("")
     (tmp_path / "second" / "artefacts" / "comparison.json").write_text(json.dumps({"seeds": 3}))
-    said = findings.report(tmp_path, names)
-    assert sentence(Gathered(tmp_path / "first" / "artefacts")) in said
-    assert "comparison.json" in said
+    text = findings.report(tmp_path, names)
+    assert sentence(Gathered(tmp_path / "first" / "artefacts")) in text
+    assert "comparison.json" in text
     for name in names:
-        assert (f"index.html#{name}" in said) == (name != "unfinished")
+        assert (f"index.html#{name}" in text) == (name != "unfinished")

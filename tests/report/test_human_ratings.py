@@ -1,4 +1,4 @@
-"""What the report shows of the human ratings is what was gathered: each dot, line, interval and paired difference."""
+"""Figures and table of the human ratings show their means, intervals and paired differences."""
 
 import json
 import shutil
@@ -12,12 +12,12 @@ from scipy import stats
 
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
 from trueneg.evaluation.rating_summary import calibrated, seed_rows, summarised
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import human_ratings as ratings
 from trueneg.report.gathered import Gathered
 
-GIVEN = synthetic_pairs.settings(
+SETTINGS = synthetic_pairs.settings(
     dataset={"source": "flickr8k", "text": "captions"},
     objectives=synthetic_pairs.settings()["objectives"] | {"BCL": {"name": "bcl", "class_probability": "language model"}},
 )
@@ -26,7 +26,7 @@ SCORES = {name: 0.7 + 0.02 * place for place, name in enumerate(ratings.REFERENC
 
 
 def ranked(of):
-    """A row an anchor of a seed: objectives and references, of known levels."""
+    """One row per anchor and seed, for objectives and references with known AUC."""
     generator, parts = np.random.default_rng(0), []
     variants = synthetic_pairs.variants(of)
     for label in (*variants, *SCORES):
@@ -70,18 +70,18 @@ def captions():
 
 
 def correlations(table):
-    found = []
+    table_rows = []
     for name in ("language model", "permuted", "constant mean"):
         for outcome in ("rate", "mean rating"):
             rho, low, high = rank_correlation(table[name], table[outcome], seed=0)
-            found.append({"dataset": "flickr8k", "eta": name, "with": outcome, "rho": rho, "low": low, "high": high})
-    return pd.DataFrame(found)
+            table_rows.append({"dataset": "flickr8k", "eta": name, "with": outcome, "rho": rho, "low": low, "high": high})
+    return pd.DataFrame(table_rows)
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project") / "results" / "small" / "artefacts"
-    synthetic_pairs.write(folder, GIVEN, ("flickr8k",), gains=synthetic_pairs.GAINS | {"BCL": 0.01})
+    synthetic_pairs.write(folder, SETTINGS, ("flickr8k",), gains=synthetic_pairs.GAINS | {"BCL": 0.01})
     (folder / "human_ratings").mkdir()
     of, eta = Gathered(folder).study, captions()
     everything = ranked(of)
@@ -94,11 +94,11 @@ def study(tmp_path_factory):
 
 def drawn(folder, name):
     gathered = Gathered(folder)
-    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+    return registry.figures_by_name(gathered.study)[name].made(gathered)
 
 
-def own(everything, key, anchors="text", threshold=2.5):
-    """Areas of one objective's variant, or of a reference: a row an anchor, a column a seed."""
+def areas_of(everything, key, anchors="text", threshold=2.5):
+    """The AUCs of a variant or a reference, with one row per anchor and one column per seed."""
     if key in SCORES:
         everything = everything[everything["score"] == key]
     else:
@@ -108,19 +108,19 @@ def own(everything, key, anchors="text", threshold=2.5):
 
 
 def variant(folder, objective):
-    """An objective with the variant that was selected."""
+    """An objective and its selected variant."""
     return objective, Gathered(folder).chosen(objective)
 
 
 @pytest.mark.parametrize(("panel", "anchors"), [(0, "text"), (1, "image")])
-def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel, anchors):
+def test_dots_show_means_over_seeds_and_anchors_with_intervals(study, panel, anchors):
     folder, everything = study
     plot = drawn(folder, "human_ratings").axes[panel]
     bars = {container.get_label(): container for container in plot.containers}
     assert [container.get_label() for container in plot.containers] == [*ratings.REFERENCES.values(), *LEVELS]
     for name in ("TF-IDF, mean", "CL", "DCL", "BCL"):
         label = name if name in SCORES else variant(folder, name)
-        table = own(everything, label, anchors)
+        table = areas_of(everything, label, anchors)
         expected = mean_area(pd.DataFrame({"area": table.mean(axis=1)}), seed=0)
         shown = ratings.REFERENCES.get(name, name)
         segments = bars[shown].lines[2]
@@ -129,7 +129,7 @@ def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel
         np.testing.assert_allclose(segments[0].get_segments()[0][:, 0], [expected.low, expected.high])
     across = [line.get_xdata()[0] for line in plot.lines if len(line.get_xdata()) == 2]
     assert 0.5 in across
-    assert any(value == pytest.approx(own(everything, "one expert", anchors).to_numpy().mean()) for value in across)
+    assert any(value == pytest.approx(areas_of(everything, "one expert", anchors).to_numpy().mean()) for value in across)
 
 
 def test_calibration_plots_stated_against_rated_probabilities(study):
@@ -144,7 +144,7 @@ def test_calibration_plots_stated_against_rated_probabilities(study):
     assert "Expected calibration error: DCL-LM" in alternative_text(figure)
 
 
-def test_eta_is_drawn_by_caption_and_a_constant_eta_is_named(study):
+def test_eta_is_plotted_by_caption_and_a_constant_eta_is_mentioned(study):
     folder, _ = study
     figure, table = drawn(folder, "eta_by_anchor"), captions()
     assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["language model", "permuted"]
@@ -158,29 +158,29 @@ def test_eta_is_drawn_by_caption_and_a_constant_eta_is_named(study):
     assert "η constant mean" in footnote(figure)
 
 
-def test_without_eta_the_figure_states_it():
+def test_the_figure_states_that_no_eta_varies():
     table = captions().drop(columns=["language model", "permuted", "constant mean"]).assign(dataset="flickr8k")
     tables = dict(zip(ratings.ETA, (table, correlations(captions()).iloc[:0]), strict=True))
-    figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", own_note=""))
+    figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", study_note=""))
     assert "No η varies" in figure.axes[0].texts[0].get_text()
 
 
-def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):
+def test_the_table_contains_intervals_over_anchors_and_paired_differences(study):
     folder, everything = study
-    table = catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder))
+    table = registry.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder))
     people, networks = table.groups
     assert [name for name, _ in people.lines] == ["one expert against the other two", *ratings.REFERENCES.values()]
     assert [name for name, _ in networks.lines] == list(LEVELS)
     cells = {name: [cell.text for cell in line] for group in table.groups for name, line in group.lines}
     assert all(len(line) == len(table.columns) for line in cells.values())
-    bcl, cl = (own(everything, variant(folder, name)).mean() for name in ("BCL", "CL"))
+    bcl, cl = (areas_of(everything, variant(folder, name)).mean() for name in ("BCL", "CL"))
     test = stats.ttest_rel(bcl, cl)
     low, high = test.confidence_interval()
     assert cells["BCL"][0] == "40"
     assert cells["BCL"][1].startswith(f"{bcl.mean():.3f} [")
     assert cells["BCL"][2].replace("*", "").replace("−", "-") == f"{(bcl - cl).mean():+.3f} [{low:+.3f}, {high:+.3f}]"
     assert cells["CL"][2] == ""
-    assert cells["BCL"][4] == f"{own(everything, variant(folder, 'BCL'), threshold=2.0).to_numpy().mean():.3f}"
+    assert cells["BCL"][4] == f"{areas_of(everything, variant(folder, 'BCL'), threshold=2.0).to_numpy().mean():.3f}"
     assert cells["BCL"][6] == "50"
     implied = np.linspace(0.02, 0.2, 10)
     expected = np.mean([np.abs(0.5 * implied - 0.05 - 0.001 * seed).mean() for seed in range(6)])
@@ -190,22 +190,22 @@ def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(
     assert {"weighted AUC", "difference", "low"} <= set(table.values)
 
 
-def test_without_headroom_the_ratings_are_labelled_and_marked_as_always(study, tmp_path):
+def test_missing_headroom_is_labelled_and_changes_no_stars(study, tmp_path):
     folder = shutil.copytree(study[0], tmp_path / "artefacts")
     path, tables = folder / "comparison.json", []
     comparison = json.loads(path.read_text())
     for label in ("clear headroom", "no clear headroom"):
-        labels = [one | {"label": label} for one in comparison["headroom"]]
+        labels = [entry | {"label": label} for entry in comparison["headroom"]]
         path.write_text(json.dumps(comparison | {"headroom": labels}))
-        tables.append(catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
-    starred = [sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in tables]
+        tables.append(registry.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
+    starred = [sum("*" in cell.text for group in table.groups for _, line in group.lines for cell in line) for table in tables]
     assert starred[0] == starred[1] > 0
     assert all(group.title.endswith("(no clear headroom)") for group in tables[1].groups)
 
 
-def test_only_studies_with_ratings_have_figures_of_ratings(study):
+def test_only_studies_with_ratings_have_their_figures_and_table(study):
     of = Gathered(study[0]).study
-    assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_by_name(of))
-    assert "human_ratings" in catalogue.tables_by_name(of)
+    assert {"human_ratings", "eta_by_anchor"} <= set(registry.figures_by_name(of))
+    assert "human_ratings" in registry.tables_by_name(of)
     others = synthetic_pairs.study()
-    assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_by_name(others), *catalogue.tables_by_name(others)}
+    assert not {"human_ratings", "eta_by_anchor"} & {*registry.figures_by_name(others), *registry.tables_by_name(others)}

@@ -1,4 +1,4 @@
-"""Figures of image–text studies show the comparison's numbers; read from the artists, and saved as they are for a study."""
+"""Figures of image–text studies show the numbers of the comparison, as read from their artists."""
 
 import json
 from types import SimpleNamespace
@@ -13,8 +13,8 @@ from PIL import Image
 from scipy import stats
 
 from trueneg.errors import UserError
-from trueneg.report import build, catalogue
-from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report import build, registry
+from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import monitors
 from trueneg.report.figures.eta_by_class import eta_by_class, rank_correlation
 from trueneg.report.figures.grounding_overlays import grounding_overlays
@@ -77,13 +77,13 @@ def written(tmp_path_factory, datasets, **changes):
 
 def drawn(folder, name):
     of = Gathered(folder)
-    return catalogue.figures_by_name(of.study)[name].made(of)
+    return registry.figures_by_name(of.study)[name].made(of)
 
 
 def gathered(table, **figures):
-    """A study with one table and with what it requests under ``figures``."""
+    """A gathered study with one table; `figures` are its settings for figures."""
     return SimpleNamespace(
-        read=lambda *files: table, own_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
+        read=lambda *files: table, study_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
     )
 
 
@@ -93,117 +93,107 @@ def overlays_of(table, phrases):
 
 
 def values_of(folder, label, measured=AUC, dataset="phantom"):
-    """On the test split, by seed; label: the variant's whole name."""
     return synthetic_pairs.values_of(load_rows(folder / "rows.parquet"), label, measured, dataset)
 
 
+def lines_of(plot):
+    """Labelled lines by their label."""
+    return {line.get_label(): line for line in plot.lines if not line.get_label().startswith("_")}
+
+
 def curve(plot):
-    """x, y, low, high of the one line with error bars."""
-    bars = plot.containers[0].lines[2]
-    line = next(line for line in plot.lines if line.get_label() == plot.containers[0].get_label())
-    ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
-    return (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+    """The x, y, low and high values of the only line with error bars."""
+    (container,) = plot.containers
+    ends = np.array(container.lines[2][0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
+    return (*lines_of(plot)[container.get_label()].get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
 
 
-def test_the_tradeoff_draws_every_constant_and_horizontal_lines(small):
+def densities_of(plot):
+    """The outlines of the histograms in a panel: density and edges of the bins."""
+    patches = (patch for patch in plot.patches if isinstance(patch, StepPatch) and not patch.get_fill())
+    return [patch.get_data()[:2] for patch in patches]
+
+
+def test_the_tradeoff_draws_every_constant_as_a_curve_and_other_objectives_as_lines_with_bands(small):
     figure = drawn(small, "tradeoff")
     assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "CNR", "R@10 (%)"]
     assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
+
+    def interval_of(name):
+        values = values_of(small, name)
+        return values.mean(), *stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
+
     x, y, low, high = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0, *synthetic_pairs.CONSTANTS])
     names = ["CL", *(f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS)]
-    for place, name in enumerate(names):
-        values = values_of(small, name)
-        half = stats.t.ppf(0.975, 5) * stats.sem(values)
-        np.testing.assert_allclose([y[place], low[place], high[place]], values.mean() + np.array([0, -half, half]))
-    lines = {line.get_label(): line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")}
-    assert lines.keys() == {"DCL", "CL", "DCL-LM", "DCL-true", "Oracle"}
-    np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
-
-
-def test_horizontal_bands_are_the_intervals(small):
-    plot = drawn(small, "tradeoff").axes[0]
-    expected = []
-    for name in ("CL", "DCL-LM", "DCL-true", "Oracle"):
-        values = values_of(small, name)
-        expected.append(stats.t.interval(0.95, 5, values.mean(), stats.sem(values)))
-    bands = [band.get_paths()[0].get_extents() for band in plot.collections[:4]]
+    np.testing.assert_allclose(list(zip(y, low, high, strict=True)), [interval_of(name) for name in names])
+    bands = [band.get_paths()[0].get_extents() for band in figure.axes[0].collections[:4]]
+    expected = [interval_of(name)[1:] for name in ("CL", "DCL-LM", "DCL-true", "Oracle")]
     np.testing.assert_allclose([[band.y0, band.y1] for band in bands], expected)
+    lines = lines_of(figure.axes[1])
+    assert lines.keys() == {"DCL", "CL", "DCL-LM", "DCL-true", "Oracle"}
+    np.testing.assert_allclose(lines["Oracle"].get_ydata(), values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
+    figure.draw_without_rendering()
+    for plot in figure.axes:  # points and markers lie inside the axes
+        left, right = plot.get_xlim()
+        assert all(left < np.min(line.get_xdata()) <= np.max(line.get_xdata()) < right for line in plot.lines)
 
 
-def test_the_tradeoffs_twin_draws_paired_differences(small):
+def test_the_tradeoff_of_paired_differences_has_the_baseline_at_zero(small):
     figure = drawn(small, "tradeoff_differences")
+    recalls = [Measurement("retrieval sentence", "R", "truth", direction=way, k=10) for way in ("text to image", "image to text")]
+
+    def differences_of(eta):
+        names = (f"DCL,class_probability={eta:g}", "CL")
+        dcl, cl = (np.mean([values_of(small, name, recall) for recall in recalls], axis=0) for name in names)
+        return 100 * (dcl - cl)
+
     x, y, low, high = curve(figure.axes[2])
     np.testing.assert_allclose(x, synthetic_pairs.CONSTANTS)
-
-    def recall(name):
-        ways = [
-            values_of(small, name, Measurement("retrieval sentence", "R", "truth", direction=way, k=10))
-            for way in ("text to image", "image to text")
-        ]
-        return np.mean(ways, axis=0)
-
     for place, eta in enumerate(synthetic_pairs.CONSTANTS):
-        test = stats.ttest_rel(recall(f"DCL,class_probability={eta:g}"), recall("CL"))
-        interval = test.confidence_interval()
-        difference = (recall(f"DCL,class_probability={eta:g}") - recall("CL")).mean()
-        np.testing.assert_allclose([y[place], low[place], high[place]], 100 * np.array([difference, *interval]))
-    labels = [line.get_label() for line in figure.axes[1].lines if not line.get_label().startswith("_")]
-    assert labels == ["DCL-LM", "DCL-true", "Oracle", "DCL"]
+        interval = stats.ttest_1samp(differences_of(eta), 0).confidence_interval()
+        np.testing.assert_allclose([y[place], low[place], high[place]], [differences_of(eta).mean(), *interval])
+    assert list(lines_of(figure.axes[1])) == ["DCL-LM", "DCL-true", "Oracle", "DCL"]
     assert any(np.all(np.asarray(line.get_ydata()) == 0) for line in figure.axes[1].lines)
     assert "paired" in footnote(figure)
     assert "CL (zero line)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_every_figure_carries_the_note_on_synthetic_data(small):
-    for name in catalogue.figures_by_name(Gathered(small).study):
+def test_every_figure_notes_that_the_data_are_synthetic(small):
+    for name in registry.figures_by_name(Gathered(small).study):
         figure = drawn(small, name)
         assert PHANTOM in footnote(figure)
         assert alternative_text(figure)
 
 
 @pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
-def test_batch_sizes_are_conditions_side_by_side(swept, name):
+def test_ablation_by_batch_size_draws_one_point_per_condition(swept, name):
     figure = drawn(swept, name)
-    lines = {line.get_label(): line for line in figure.axes[0].lines if not line.get_label().startswith("_")}
-    x, y = lines["Oracle"].get_data(orig=False)
+    x, y = lines_of(figure.axes[0])["Oracle"].get_data(orig=False)
     np.testing.assert_allclose(x, [32, 64, 96])
-    chosen = Gathered(swept).comparison["selection"]
+    selection = Gathered(swept).selection.set_index(["dataset", "objective"])["variant"]
     expected = []
     for dataset in CONDITIONS:
-        names = {one["objective"]: variant_name(one["objective"], one["variant"]) for one in chosen if one["dataset"] == dataset}
-        own, baseline = (values_of(swept, names[objective], dataset=dataset).mean() for objective in ("Oracle", "CL"))
-        expected.append(own - baseline if name.endswith("differences") else own)
+        oracle, baseline = (
+            values_of(swept, variant_name(objective, selection[dataset, objective]), dataset=dataset).mean()
+            for objective in ("Oracle", "CL")
+        )
+        expected.append(oracle - baseline if name.endswith("differences") else oracle)
     np.testing.assert_allclose(y, expected)
     assert figure.axes[0].get_xlabel() == "Batch size"
 
 
 @pytest.mark.parametrize("name", ["ablation_dimensions", "ablation_dimensions_differences"])
-def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
-    figure = drawn(swept, name)
-    lines = {line.get_label(): line for line in figure.axes[0].lines if not line.get_label().startswith("_")}
+def test_ablation_by_embedding_size_compares_objectives_at_the_same_size(swept, name):
+    lines = lines_of(drawn(swept, name).axes[0])
     x, y = lines["same"].get_data(orig=False)
     np.testing.assert_allclose(x, [64, 256])
-    of = {
-        (objective, size): values_of(swept, f"{objective},dimensions={size}", dataset="batch_size=64").mean()
+    same, cl = (
+        [values_of(swept, f"{objective},dimensions={size}", dataset="batch_size=64").mean() for size in (64, 256)]
         for objective in ("same", "CL")
-        for size in (64, 256)
-    }
-    expected = [of["same", size] - (of["CL", size] if name.endswith("differences") else 0) for size in (64, 256)]
-    np.testing.assert_allclose(y, expected)
+    )
+    np.testing.assert_allclose(y, np.subtract(same, cl) if name.endswith("differences") else same)
     assert ("CL" in lines) is not name.endswith("differences")
-
-
-def test_the_weight_of_reco_is_drawn_beside_the_baseline(swept):
-    figure = drawn(swept, "ablation_strength")
-    x, y, *_ = curve(figure.axes[0])
-    np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
-    chosen = Gathered(swept).chosen("ReCo")
-    size = f"dimensions={json.loads(chosen)['dimensions']}"
-    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
-    np.testing.assert_allclose(y, expected)
-    assert "class_probability, dimensions" in footnote(figure)
-    assert "CL" in [line.get_label() for line in figure.axes[0].lines]
 
 
 @pytest.mark.parametrize(
@@ -214,16 +204,25 @@ def test_the_weight_of_reco_is_drawn_beside_the_baseline(swept):
         ("ablation_strength", "ReCo", "negative_weight", [0.1, 0.3, 0.6], "batch_size=64, dimensions=512"),
     ],
 )
-def test_one_setting_at_a_time_is_drawn_at_the_base_of_the_others(one_at_a_time, figure, objective, field, values, others):
+def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(one_at_a_time, figure, objective, field, values, others):
     base = {"batch_size": 64, "dimensions": 512} | ({"negative_weight": 0.6} if objective == "ReCo" else {})
     drawn_figure = drawn(one_at_a_time, figure)
-    (line,) = [line for line in drawn_figure.axes[0].lines if line.get_label() == objective]
-    x, y = line.get_data(orig=False)
+    x, y = lines_of(drawn_figure.axes[0])[objective].get_data(orig=False)
     np.testing.assert_allclose(x, values)
     names = [variant_name(objective, json.dumps(base | {field: value}, sort_keys=True)) for value in values]
     np.testing.assert_allclose(y, [values_of(one_at_a_time, name).mean() for name in names])
     assert f"At {others}." in footnote(drawn_figure)
     assert "validation" not in footnote(drawn_figure)
+
+
+def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(swept):
+    figure = drawn(swept, "ablation_strength")
+    x, y, *_ = curve(figure.axes[0])
+    size = f"dimensions={json.loads(Gathered(swept).chosen('ReCo'))['dimensions']}"
+    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
+    np.testing.assert_allclose(y, expected)
+    assert "class_probability, dimensions" in footnote(figure)
+    assert "CL" in lines_of(figure.axes[0])
 
 
 def test_variants_of_a_sweep_differ_only_in_the_swept_number():
@@ -232,41 +231,38 @@ def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
 
 
-def test_histograms_are_densities_of_each_relation_on_one_axis():
+def test_histograms_are_densities_of_each_relation_on_a_shared_axis():
     table = synthetic_pairs.similarities(["ReCo", "CL"])
     figure = similarity_histograms(gathered(table), [])
     assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["ReCo", "CL"]
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
-    patches = [patch for patch in figure.axes[1].patches if isinstance(patch, StepPatch) and not patch.get_fill()]
-    for patch, relation in zip(patches, ("own pair", "true of the image", "not true of the image"), strict=True):
-        own = table[(table["objective"] == "CL") & (table["relation"] == relation)]["similarity"]
-        values, edges, _ = patch.get_data()
-        counts, _ = np.histogram(own, edges)
-        np.testing.assert_allclose(values, counts / len(own) / np.diff(edges))
-        assert figure.axes[1].get_ylim()[1] > values.max()
+    relations = ("own pair", "true of the image", "not true of the image")
+    for (density, edges), relation in zip(densities_of(figure.axes[1]), relations, strict=True):
+        values = table[(table["objective"] == "CL") & (table["relation"] == relation)]["similarity"]
+        np.testing.assert_allclose(density, np.histogram(values, edges)[0] / len(values) / np.diff(edges))
+        assert figure.axes[1].get_ylim()[1] > density.max()
 
 
-def test_the_panels_of_8x200_share_an_axis_by_kind_of_pair_and_hold_every_density():
+def test_histograms_of_8x200_share_an_axis_by_kind_of_pair():
     table = synthetic_pairs.similarities(["InfoNCE", "ReCo"])
     table = table[table["relation"] != "own pair"]
     table["relation"] = table["relation"].map({"true of the image": "same class", "not true of the image": "another class"})
     narrow = 0.9 + table["similarity"] * np.where(table["objective"] == "ReCo", 0.02, 0.1)
     both = pd.concat([table.assign(pairs="text–image"), table.assign(pairs="image–image", similarity=narrow)])
     figure = similarity_histograms(gathered(both), [])
-    places = ["InfoNCE, text–image", "InfoNCE, image–image", "ReCo, text–image", "ReCo, image–image"]
-    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == places
-    for plot, place in zip(figure.axes, places, strict=True):
-        patches = [patch for patch in plot.patches if isinstance(patch, StepPatch) and not patch.get_fill()]
-        for patch, relation in zip(patches, ("same class", "another class"), strict=True):
-            own = both[(both["objective"] + ", " + both["pairs"] == place) & (both["relation"] == relation)]["similarity"]
-            values, edges, _ = patch.get_data()
-            np.testing.assert_allclose(values, np.histogram(own, edges)[0] / len(own) / np.diff(edges))
-            assert plot.get_ylim()[1] > values.max()
+    titles = ["InfoNCE, text–image", "InfoNCE, image–image", "ReCo, text–image", "ReCo, image–image"]
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == titles
+    for plot, title in zip(figure.axes, titles, strict=True):
+        for (density, edges), relation in zip(densities_of(plot), ("same class", "another class"), strict=True):
+            of_panel = (both["objective"] + ", " + both["pairs"] == title) & (both["relation"] == relation)
+            values = both[of_panel]["similarity"]
+            np.testing.assert_allclose(density, np.histogram(values, edges)[0] / len(values) / np.diff(edges))
+            assert plot.get_ylim()[1] > density.max()
     assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim() != figure.axes[1].get_xlim()
     assert "CheXpert 8×200" in footnote(figure)
 
 
-def test_titles_of_histograms_state_how_well_true_texts_are_separated():
+def test_titles_of_histograms_state_the_separation_of_true_texts():
     table = synthetic_pairs.similarities(["CL"], pairs=300)
     true, false = (
         table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
@@ -297,16 +293,15 @@ def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
     assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
 
 
-def test_class_probabilities_are_plotted_against_the_known_ones():
+def test_eta_is_plotted_against_the_known_class_probability():
     table = synthetic_pairs.class_probabilities()
     figure = eta_by_class(gathered(table))
     plot = figure.axes[0]
-    for kind, own in table.groupby("kind"):
-        own = own.sort_values("image probability")
-        (line,) = [line for line in plot.lines if line.get_label() == kind]
-        np.testing.assert_allclose(line.get_xydata(), own[["image probability", "eta"]])
+    for kind, classes in table.groupby("kind"):
+        classes = classes.sort_values("image probability")
+        np.testing.assert_allclose(lines_of(plot)[kind].get_xydata(), classes[["image probability", "eta"]])
         (bars,) = [container.lines[2][0] for container in plot.containers if container.get_label() == kind]
-        np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], own[["eta low", "eta high"]])
+        np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], classes[["eta low", "eta high"]])
     assert plot.get_xscale() == plot.get_yscale() == "log"
     expected = stats.spearmanr(table["eta"], table["image probability"]).statistic
     assert f"all 48 classes: ρ {expected:+.2f} [" in plot.get_title(loc="left")
@@ -317,11 +312,11 @@ def test_class_probabilities_are_plotted_against_the_known_ones():
 
 def test_the_interval_of_a_rank_correlation_has_its_nominal_coverage():
     generator, inside = np.random.default_rng(0), []
-    known = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
+    rho = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
     for _ in range(1000):
         x, noise = generator.normal(size=(2, 60))
         _, low, high = rank_correlation(list(x), list(0.5 * x + 0.75**0.5 * noise))
-        inside.append(low <= known <= high)
+        inside.append(low <= rho <= high)
     assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
     assert np.isnan(rank_correlation([1, 2, 3], [1, 2, 3])).all()
     assert np.isnan(rank_correlation([1, 2, 3, 4], [1, 1, 1, 1])).all()
@@ -332,50 +327,34 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
     curves = synthetic_pairs.curves(of, epochs=6)
     curves = curves[curves["objective"] != "DCL"]
     (drawing,) = [drawing for drawing in monitors.drawings(of) if drawing.name == "positive_similarity"]
-    plot = drawing.made(gathered(curves)).axes[0]
-    assert [line.get_label() for line in plot.lines] == [name for name in of.objectives if name != "DCL"]
+    lines = lines_of(drawing.made(gathered(curves)).axes[0])
+    assert list(lines) == [name for name in of.objectives if name != "DCL"]
     expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()
-    (line,) = [line for line in plot.lines if line.get_label() == "same"]
-    np.testing.assert_allclose(line.get_ydata(), expected)
+    np.testing.assert_allclose(lines["same"].get_ydata(), expected)
     empty = drawing.made(gathered(curves.drop(columns="similarity of pairs")))
     assert "No objective" in empty.axes[0].texts[0].get_text()
 
 
-def test_all_points_and_markers_lie_inside_the_axes(small):
-    figure = drawn(small, "tradeoff")
-    figure.draw_without_rendering()
-    for plot in figure.axes:
-        low, high = plot.get_xlim()
-        for line in plot.lines:
-            assert low < np.min(line.get_xdata())
-            assert np.max(line.get_xdata()) < high
-
-
-def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
-    plain = synthetic_pairs.study()
+def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity"]
-    drawn_of_plain = list(catalogue.figures_by_name(plain))
     tradeoff = ["tradeoff", "tradeoff_differences"]
-    others = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
-    assert drawn_of_plain == ["contrasts", *tradeoff, "candidates", *others, *always]
-    assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *catalogue.RECO_FIGURES}
-    assert set(tradeoff) <= set(catalogue.SSD_FIGURES)
-    one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
-    least = synthetic_pairs.study(objectives=one, figures={})
-    assert list(catalogue.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
-    assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {
-        "published",
-        "contrasts",
-    }
-    asked = {"precision": {}}
-    entry = {"paper": "p", "tables": ["t"]}
-    contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
-    everything = catalogue.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
-    assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences", "candidates"}
+    requested = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
+    plain = synthetic_pairs.study()
+    assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, "candidates", *requested, *always]
+    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
+    assert set(tradeoff) <= set(registry.SSD_FIGURES)
+    one_constant = {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
+    least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
+    assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
+    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {"published", "contrasts"}
+    assert set(registry.tables_by_name(plain)) == tables
+    named = {"published": [{"paper": "p", "tables": ["t"]}], "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}]}
+    everything = registry.tables_by_name(synthetic_pairs.study(evaluation={"precision": {}}, **named))
+    assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates"}
 
 
 def test_a_figure_reads_only_the_files_that_it_needs():
-    drawings = catalogue.figures_by_name(synthetic_pairs.study())
+    drawings = registry.figures_by_name(synthetic_pairs.study())
     asked = drawings["similarity_histograms"].files
     assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"
     assert len(asked) == 1 + 4
@@ -384,19 +363,19 @@ def test_a_figure_reads_only_the_files_that_it_needs():
     assert drawings["tradeoff"].files == ("study.yaml", "comparison.json", "rows.parquet")
 
 
-@pytest.mark.long  # forty files of figures
+@pytest.mark.long  # draws forty files
 @pytest.mark.parametrize("name", ["small", "swept"])
 def test_figures_tables_and_page_are_written(name, request, tmp_path):
     folder = request.getfixturevalue(name)
     build.draw_study(folder.parent)
     study = Gathered(folder).study
-    for figure in catalogue.figures_by_name(study):
+    for figure in registry.figures_by_name(study):
         place = folder.parent / "figures" / figure
         with Image.open(place.with_suffix(".png")) as image:
             assert image.size[0] > 900
             assert image.info["Description"]
         assert "Phantom:" in place.with_suffix(".txt").read_text()
-    for table in catalogue.tables_by_name(study):
+    for table in registry.tables_by_name(study):
         assert "Phantom:" in (folder.parent / "tables" / f"{table}.md").read_text()
     results = folder.parents[1]
     build.write_page(results / "index.html", [folder / "study.yaml"])
@@ -406,7 +385,7 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
     assert "Not on this page" not in page
 
 
-def test_a_study_that_cannot_be_read_is_named_on_the_page_unless_it_must_be_there(tmp_path):
+def test_an_unreadable_study_is_listed_on_the_page_unless_it_is_required(tmp_path):
     old = tmp_path / "<old>" / "artefacts" / "study.yaml"
     old.parent.mkdir(parents=True)
     old.write_text("title: Of an earlier version\n")
@@ -417,10 +396,3 @@ def test_a_study_that_cannot_be_read_is_named_on_the_page_unless_it_must_be_ther
     assert "<old>" not in page
     with pytest.raises(UserError, match=r"<old>.*study\.yaml"):
         build.write_page(tmp_path / "index.html", [old])
-
-
-def test_saved_figures_are_the_same_bytes_each_time(tmp_path):
-    table = synthetic_pairs.overlays(["CL"], phrases=1)
-    files = [save(overlays_of(table, phrases=1), tmp_path / place / "figure", "title") for place in ("a", "b")]
-    for first, second in zip(*files, strict=True):
-        assert first.read_bytes() == second.read_bytes()

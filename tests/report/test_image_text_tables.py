@@ -1,24 +1,23 @@
-"""Tables of image–text studies hold the comparison's numbers, each in its unit, and say what the data are."""
+"""Tables of image–text studies contain the numbers of the comparison in their units, and notes on the data."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 import synthetic_pairs
 import yaml
 from scipy import stats
+from synthetic import numbers
 from tests.studies import tiny_study
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
-from trueneg.report.layouts import LAYOUTS, tasks
-from trueneg.report.retrieval import lengths, sentence_labels, with_means
+from trueneg.report.layouts import LAYOUTS, lengths, sentence_labels, tasks, with_means
 from trueneg.report.tables.building import (
-    Comparison,
     Layout,
     compare,
     comparisons,
@@ -30,7 +29,7 @@ from trueneg.report.tables.comparisons import RECO_TABLE_1, last_share
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.stats.comparison import holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
-from trueneg.store.rows import load_rows, to_table
+from trueneg.store.rows import load_rows
 
 AUC, CNR = Measurement("zero-shot", "AUC"), Measurement("grounding", "CNR")
 PROBE = Measurement("linear probe", "AUC", fraction=1.0)
@@ -45,7 +44,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(study):
-    """The test split's rows, of DCL those of the variant that the validation split selects."""
+    """Rows of the test split; for DCL, those of the variant selected on the validation split."""
     measured = load_rows(study / "rows.parquet")
     auc = AUC.rows_of(measured[(measured["split"] == "validation") & (measured["objective"] == "DCL")])
     best = auc.groupby("variant")["value"].mean().idxmax()
@@ -58,18 +57,14 @@ values_of = synthetic_pairs.values_of
 
 def table(name, folder):
     gathered = Gathered(folder)
-    return catalogue.tables_by_name(gathered.study)[name].made(gathered)
+    return registry.tables_by_name(gathered.study)[name].made(gathered)
 
 
 def recall(task, labels, direction, k):
     return Measurement(task, "R", labels, direction=direction, k=k)
 
 
-def numbers(text):
-    return [float(found) for found in re.findall(r"[+-]?\d+\.\d+", text.replace("−", "-"))]
-
-
-def test_every_task_stands_beside_the_others_with_its_paired_difference(study, rows):
+def test_the_table_of_tasks_contains_means_and_paired_differences(study, rows):
     shown = table("tasks", study)
     both = [
         values_of(rows, name, recall("retrieval sentence", "truth", way, 10))
@@ -93,11 +88,11 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
     ]
     (group,) = shown.groups
     cells = dict(group.lines)["DCL-LM"]
-    for place, (own, baseline, factor, tolerance) in enumerate(expected):
-        half = stats.t.ppf(0.975, 5) * stats.sem(own)
-        np.testing.assert_allclose(numbers(cells[2 * place].text), [factor * own.mean(), factor * half], atol=tolerance)
-        low, high = stats.ttest_rel(own, baseline).confidence_interval()
-        difference = [factor * (own - baseline).mean(), factor * low, factor * high]
+    for place, (values, baseline, factor, tolerance) in enumerate(expected):
+        half = stats.t.ppf(0.975, 5) * stats.sem(values)
+        np.testing.assert_allclose(numbers(cells[2 * place].text), [factor * values.mean(), factor * half], atol=tolerance)
+        low, high = stats.ttest_rel(values, baseline).confidence_interval()
+        difference = [factor * (values - baseline).mean(), factor * low, factor * high]
         np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
     names = [name for _, name in shown.columns]
     assert names[8:12] == ["R@10 (%)", "− CL (points)", "median rank", "− CL (ranks)"]
@@ -105,7 +100,7 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
     assert shown.columns[12][0] == "linear probe, 100 % of the labels"
 
 
-def test_retrieval_is_that_of_boxed_regions_where_it_is_measured(rows):
+def test_the_table_of_tasks_prefers_retrieval_of_boxed_regions(rows):
     sentence = rows[(rows["task"] == "retrieval sentence") & (rows["labels"] == "report")]
     regions = sentence.assign(task="region retrieval", labels="pair", value=sentence["value"] / 2)
     both = with_means(pd.concat([rows, regions, regions.assign(labels="truth")], ignore_index=True))
@@ -123,27 +118,18 @@ def test_retrieval_is_that_of_boxed_regions_where_it_is_measured(rows):
     np.testing.assert_allclose(recalls, expected)
 
 
-def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
-    shown = table("tasks", study)
+def test_shares_of_anchors_and_negatives_are_those_of_the_last_epoch(study, tmp_path):
+    folder = shutil.copytree(study, tmp_path / "artefacts")
     curves = pd.read_parquet(study / "curves.parquet")
-    last = curves[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "DCL-LM")]["share at bound"]
-    lines = dict(shown.groups[0].lines)
-    half = stats.t.ppf(0.975, 5) * stats.sem(last)
-    np.testing.assert_allclose(numbers(lines["DCL-LM"][-2].text), [100 * last.mean(), 100 * half], atol=0.051)
-    assert lines["CL"][-2].text == "–"
-    assert last_share(curves.drop(columns="share at bound"), "share at bound") == {}
-
-
-def test_the_share_of_removed_negatives_is_that_of_the_last_epoch(study, tmp_path):
-    folder = tmp_path / "artefacts"
-    shutil.copytree(study, folder)
-    curves = pd.read_parquet(study / "curves.parquet")
-    curves["share removed"] = curves["epoch"] / 100 + curves["seed"] / 1000
+    curves["share removed"] = (curves["epoch"] / 100 + curves["seed"] / 1000).where(curves["objective"] == "DCL-LM")
     curves.to_parquet(folder / "curves.parquet")
-    last = curves.loc[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "CL"), "share removed"]
+    last = curves[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "DCL-LM")]
     lines = dict(table("tasks", folder).groups[0].lines)
-    half = stats.t.ppf(0.975, len(last) - 1) * stats.sem(last)
-    np.testing.assert_allclose(numbers(lines["CL"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
+    for cell, name in zip(lines["DCL-LM"][-2:], ("share at bound", "share removed"), strict=True):
+        half = stats.t.ppf(0.975, 5) * stats.sem(last[name])
+        np.testing.assert_allclose(numbers(cell.text), [100 * last[name].mean(), 100 * half], atol=0.051)
+    assert [cell.text for cell in lines["CL"][-2:]] == ["–", "–"]
+    assert last_share(curves.drop(columns="share at bound"), "share at bound") == {}
 
 
 @pytest.mark.parametrize(
@@ -154,11 +140,11 @@ def test_the_share_of_removed_negatives_is_that_of_the_last_epoch(study, tmp_pat
         ({"source": "open_i", "text": "reports", "path": "open_i"}, {RESPLIT}),
         ({"source": "flickr30k", "text": "reports"}, {SAME_TEST}),
         ({"source": "digits"}, {RESPLIT}),
-        ({"source": "parquet", "path": "own", "test": 0.25}, {RESPLIT}),
+        ({"source": "parquet", "path": "values", "test": 0.25}, {RESPLIT}),
         ({"source": "cifar10", "path": "cifar10"}, {SAME_TEST}),
     ],
 )
-def test_what_an_interval_covers_follows_from_the_data(tmp_path, dataset, covered):
+def test_the_note_on_intervals_follows_from_the_data(tmp_path, dataset, covered):
     of_images = dataset["source"] in IMAGE_SOURCES
     given = tiny_study(dataset=dataset) if of_images else synthetic_pairs.settings(dataset=dataset)
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(given))
@@ -166,7 +152,7 @@ def test_what_an_interval_covers_follows_from_the_data(tmp_path, dataset, covere
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "precision"])
-def test_every_table_says_that_it_is_the_phantoms_and_adjusts_within_its_columns(name, study, rows):
+def test_tables_state_that_the_data_are_synthetic_and_adjust_p_within_columns(name, study, rows):
     shown = table(name, study)
     assert PHANTOM in shown.notes
     assert any("paired within seeds" in note for note in shown.notes)
@@ -184,8 +170,8 @@ def test_classification_and_grounding_are_listed_by_class(study, rows):
         groups = {group.title.split("; ")[1]: dict(group.lines) for group in table(name, study).groups}
         assert groups.keys() >= set(synthetic_pairs.CLASSES)
         for finding in synthetic_pairs.CLASSES:
-            own = values_of(rows, "Oracle", measured._replace(group=finding))
-            assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(own.mean(), abs=0.00051)
+            values = values_of(rows, "Oracle", measured._replace(group=finding))
+            assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(values.mean(), abs=0.00051)
     assert "mean over findings" in groups
 
 
@@ -205,15 +191,15 @@ def test_retrieval_has_both_directions_and_their_mean(study, rows):
     np.testing.assert_allclose(shown, mean, atol=0.051)
 
 
-def test_linear_evaluation_rises_along_the_shares_of_labels(study, rows):
+def test_linear_evaluation_has_a_column_per_label_fraction(study, rows):
     shown = table("linear_evaluation", study)
     assert [title for title, _ in shown.columns[::2]] == ["1 % of the labels", "10 % of the labels", "100 % of the labels"]
     groups = {group.title: dict(group.lines) for group in shown.groups}
-    own = values_of(rows, "CL", PROBE._replace(fraction=0.1, group="edema"))
-    assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(own.mean(), abs=0.00051)
+    values = values_of(rows, "CL", PROBE._replace(fraction=0.1, group="edema"))
+    assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(values.mean(), abs=0.00051)
 
 
-def test_differences_hold_every_measurement_each_in_its_own_unit(study, rows):
+def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows):
     shown = table("differences", study)
     titles = [group.title for group in shown.groups]
     assert titles[0] == "phantom; zero-shot; AUC"
@@ -227,7 +213,7 @@ def test_differences_hold_every_measurement_each_in_its_own_unit(study, rows):
     assert numbers(cells[3].text)[0] == pytest.approx(3.514 * difference.std(ddof=1) / 6**0.5, abs=0.00051)
 
 
-def test_published_numbers_stand_beside_ours_in_their_own_units(study, rows):
+def test_published_numbers_are_compared_with_our_means_of_the_same_method(study, rows):
     shown = table("published", study)
     groups = {group.title: dict(group.lines) for group in shown.groups}
     first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
@@ -235,104 +221,81 @@ def test_published_numbers_stand_beside_ours_in_their_own_units(study, rows):
     (title,) = (title for title in groups if "Table 3: Flickr30K retrieval, text retrieval, R@10" in title)
     assert title.endswith("R@10 from image to text (%)")
     for objective, expected in (("ReCo", 99.1), ("CL", 97.0)):  # ReCo has the name of its method
-        own = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
+        values = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
         ours, printed, difference = groups[title][objective]
-        assert numbers(ours.text)[0] == pytest.approx(100 * own.mean(), abs=0.051)
+        low, high = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
+        assert numbers(ours.text)[0] == pytest.approx(100 * values.mean(), abs=0.051)
         assert numbers(printed.text) == [expected]
-        low, high = stats.t.interval(0.95, 5, own.mean(), stats.sem(own))
-        by_hand = [100 * value - expected for value in (own.mean(), low, high)]
+        by_hand = [100 * value - expected for value in (values.mean(), low, high)]
         np.testing.assert_allclose(numbers(difference.text), by_hand, atol=0.051)
     assert RECO_TABLE_1 in shown.notes
+    # A published constant is compared with its values variant, whichever was selected.
+    ours, _, _ = first["DCL,class_probability=0.1"]
+    values = values_of(load_rows(study / "rows.parquet"), "DCL,class_probability=0.1", AUC)
+    assert numbers(ours.text)[0] == pytest.approx(values.mean(), abs=0.00051)
+    assert len(ours.runs.split()) == len(values) == 6
 
 
-def test_a_published_number_without_ours_is_shown_and_marked(study):
+def test_published_numbers_without_a_measurement_are_marked(study):
     shown = table("published", study)
     groups = {group.title: dict(group.lines) for group in shown.groups}
     first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
     assert len(first) == 9
     assert [cell.text for cell in first["BioViL †"]] == ["–", "0.780", "–"]
-    (recall,) = (lines for title, lines in groups.items() if "Table 1: retrieval, Recall" in title)
-    assert len(recall) == 9
-    assert all(name.endswith("†") for name in recall)  # this study retrieves no regions
-    (precision,) = (lines for title, lines in groups.items() if "8x200 retrieval, average, Prec" in title)
-    assert precision["InfoNCE †"][1].text == "48.6 (s.e. 0.6)"
+    (recalls,) = (lines for title, lines in groups.items() if "Table 1: retrieval, Recall" in title)
+    assert len(recalls) == 9
+    assert all(name.endswith("†") for name in recalls)  # this study retrieves no regions
+    (precisions,) = (lines for title, lines in groups.items() if "8x200 retrieval, average, Prec" in title)
+    assert precisions["InfoNCE †"][1].text == "48.6 (s.e. 0.6)"
     assert any(note.startswith("†") for note in shown.notes)
-    csv = shown.values
-    assert csv["method"].eq("BioViL").sum() == 6 + 6
-    assert csv.loc[csv["method"] == "BioViL", "mean"].isna().all()
+    biovil = shown.values[shown.values["method"] == "BioViL"]
+    assert len(biovil) == 6 + 6
+    assert biovil["mean"].isna().all()
 
 
-def test_a_published_constant_stands_beside_that_variant_whatever_was_selected(study):
-    groups = {group.title: dict(group.lines) for group in table("published", study).groups}
-    measured = load_rows(study / "rows.parquet")
-    for title, key, tolerance in (
-        ("Table 1: classification, AUC; ours: zero-shot, AUC", AUC, 0.00051),
-        ("Table 1: grounding, CNR; ours: grounding, CNR", CNR, 0.00051),
-    ):
-        ours, _, _ = groups[f"phantom; sample-specific-debiasing, {title}"]["DCL,class_probability=0.1"]
-        own = values_of(measured, "DCL,class_probability=0.1", key)
-        assert numbers(ours.text)[0] == pytest.approx(own.mean(), abs=tolerance)
-        assert len(ours.runs.split()) == len(own) == 6
-
-
-def test_what_is_said_of_recos_table_follows_from_its_printed_standard_errors():
+def test_the_note_on_recos_table_1_follows_from_its_printed_standard_errors():
     printed = pd.read_csv(Path(__file__).parents[2] / "config/published.csv")
     printed = printed[(printed["paper"] == "relaxing-contrastiveness") & (printed["table"] == "Table 1")]
-    infonce, reco = (printed[printed["method"] == name].set_index(["setting", "metric"]) for name in ("InfoNCE", "ReCo"))
-    p = [
-        stats.ttest_ind_from_stats(
-            reco["value"][key],
-            2 * reco["standard_error"][key],
-            4,
-            infonce["value"][key],
-            2 * infonce["standard_error"][key],
-            4,
-            equal_var=False,
-        ).pvalue
-        for key in reco.index
-    ]
+    cells = printed.pivot(index=["setting", "metric"], columns="method", values=["value", "standard_error"])
+    p = []
+    for _, cell in cells.iterrows():
+        sides = [(cell["value", name], 2 * cell["standard_error", name], 4) for name in ("ReCo", "InfoNCE")]
+        p.append(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
     assert len(p) == 7
     assert sum(value < 0.05 for value in p) == 4
     assert min(holm(p)) > 0.05
 
 
 def some(metric, values, task="t", **of):
-    """Tidy rows from {objective: values by seed}."""
-    constant = {"study": "s", "dataset": "d", "condition": "{}", "variant": "{}", "split": "test", "task": task, "metric": metric}
-    return to_table(
-        {**constant, **of, "objective": o, "seed": s, "run": f"{o}-{s}", "value": v}
-        for o, of_seeds in values.items()
-        for s, v in enumerate(of_seeds)
-    )
+    return synthetic.tidy(Measurement(task, metric, **of), values)
 
 
-NO_LABELS = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
 HIGH, LOW = [90.0, 91.0, 92.0, 91.0, 90.0, 92.0], [10.0, 11.0, 12.0, 11.0, 10.0, 12.0]
 
 
 @pytest.mark.parametrize(("metric", "best"), [("CNR", "a"), ("MedR", "b")])
-def test_of_ranks_the_smaller_is_bold(metric, best):
+def test_the_smaller_rank_is_bold(metric, best):
     rows = some(metric, {"CL": [50.0, 51.0, 52.0, 50.0, 51.0, 52.0], "a": HIGH, "b": LOW})
     measured = Measurement("t", metric)
     values = compare(rows, "CL", [measured])
-    shown = side_by_side(values, Layout([], {"": [measured]}), Comparison(rows, "CL", [], NO_LABELS))
+    shown = side_by_side(values, Layout([], {"": [measured]}), synthetic.study_with_baseline())
     assert [name for name, cells in shown.groups[0].lines if cells[0].bold] == [best]
     outcomes = values.set_index("objective")["outcome"]
     assert outcomes[best] == "better"
     assert outcomes["ab".replace(best, "")] == "worse"
 
 
-def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
+def test_a_measurement_that_a_data_set_lacks_is_shown_as_a_dash():
     both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
     rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
-    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), Comparison(rows, "CL", [], NO_LABELS))
+    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), synthetic.study_with_baseline())
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
     pd.testing.assert_frame_equal(compare(rows, "CL", [*keys, Measurement("t", "mIoU")]), compare(rows, "CL", keys))
 
 
-def test_one_unit_stands_in_the_head_and_several_in_the_groups():
+def test_a_shared_unit_is_in_the_column_head_and_others_in_the_group_titles():
     rows = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("MedR", {"CL": [9.0, 8.0], "a": [7.0, 4.0]})])
     one = difference_table(comparisons(rows, "CL", [Measurement("t", "MedR")]))
     assert one.columns[1] == ("", "difference (ranks)")
@@ -348,7 +311,7 @@ def test_one_unit_stands_in_the_head_and_several_in_the_groups():
     assert [len(group.lines) for group in published_table(rows, twice).groups] == [2, 2, 2, 2]
 
 
-def test_precision_of_both_directions_and_their_mean():
+def test_precision_is_listed_for_both_directions_and_their_mean():
     frames = []
     for direction, level in (("image to image", 0.4), ("text to image", 0.6)):
         for k in (5, 10):
@@ -357,7 +320,7 @@ def test_precision_of_both_directions_and_their_mean():
     frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
     layout = LAYOUTS["precision"](rows)
-    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, Comparison(rows, "CL", ["a"], NO_LABELS))
+    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, synthetic.study_with_baseline(["a"]))
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
     groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
     assert groups["d; image to image"][0].startswith("37.5 ±")
@@ -365,7 +328,7 @@ def test_precision_of_both_directions_and_their_mean():
     assert groups["d; mean of both"][2].startswith("46.2 ±")
 
 
-def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
+def test_sentence_retrieval_uses_the_ground_truth_if_it_is_known():
     rows = some("R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5)
     assert sentence_labels(rows) == "report"
     assert sentence_labels(pd.concat([rows, rows.assign(labels="truth")])) == "truth"
@@ -373,7 +336,7 @@ def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
     assert lengths(rows) == [5]
 
 
-def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
+def test_named_contrasts_are_paired_and_corrected_together(tmp_path):
     named = [("DCL-LM", "DCL"), ("Oracle", "DCL-LM"), ("same", "CL")]
     folder = tmp_path / "small" / "artefacts"
     given = synthetic_pairs.settings(contrasts=[{"treatment": one, "baseline": other} for one, other in named])
@@ -385,17 +348,17 @@ def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
     assert [name for name, _ in group.lines] == ["DCL-LM − CL", "DCL-LM − DCL", "Oracle − DCL-LM", "same − CL"]
     tests = []
     for (treatment, baseline), (_, cells) in zip(named, group.lines[1:], strict=True):
-        own, other = (auc[auc["objective"] == name].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline))
-        test = stats.ttest_rel(own, other)
+        values, other = (auc[auc["objective"] == name].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline))
+        test = stats.ttest_rel(values, other)
         low, high = test.confidence_interval()
-        np.testing.assert_allclose(numbers(cells[0].text), [(own - other).mean(), low, high], atol=0.00051)
+        np.testing.assert_allclose(numbers(cells[0].text), [(values - other).mean(), low, high], atol=0.00051)
         tests.append((test.pvalue, cells[0].text))
     for corrected, (_, text) in zip(holm([p for p, _ in tests]), tests, strict=True):
         assert ("*" in text) == (corrected < 0.05)
     assert not any("before the first run" in note for note in shown.notes)
 
 
-def test_comparisons_were_named_beforehand_only_if_the_protocol_precedes_the_runs(study, tmp_path):
+def test_the_protocol_note_states_whether_it_precedes_the_runs(study, tmp_path):
     folder = shutil.copytree(study, tmp_path / "artefacts")
     comparison = json.loads((folder / "comparison.json").read_text())
     protocol = {"file": "protocol.md", "checksum": "0123456789abcdef" * 4, "commit": "c", "date": "2026-10-01T12:00:00+02:00"}

@@ -1,8 +1,8 @@
-"""How values are written."""
+"""Formatting of values, units and names of metrics."""
 
 import pytest
 
-from trueneg.report.metrics import group_name, higher_is_better, metric_name, scale, unit, written
+from trueneg.report.metrics import format_metric, group_name, higher_is_better, metric_name, scale, unit
 from trueneg.stats.measurement import Measurement
 
 
@@ -24,11 +24,11 @@ from trueneg.stats.measurement import Measurement
         (float("nan"), "accuracy", True, "–"),
     ],
 )
-def test_written_values(value, metric, signed, text):
-    assert written(value, metric, signed) == text
+def test_values_are_formatted_by_metric(value, metric, signed, text):
+    assert format_metric(value, metric, signed) == text
 
 
-def test_units():
+def test_differences_of_percentages_are_in_points():
     assert [unit("accuracy"), unit("accuracy", difference=True), unit("median rank")] == ["%", "points", ""]
 
 
@@ -47,14 +47,14 @@ def test_units():
         ("phrases", {}, "phrases", 1, ("", ""), True),
     ],
 )
-def test_image_text_metrics(metric, of, shown, factor, units, higher):
+def test_metrics_have_display_names_scales_and_units(metric, of, shown, factor, units, higher):
     assert metric_name(Measurement("task", metric, **of)) == shown
     assert scale(metric) == factor
     assert (unit(metric), unit(metric, difference=True)) == units
     assert higher_is_better(metric) is higher
 
 
-def test_groups():
+def test_groups_of_classes_have_display_names():
     of = [("AUC", "edema"), ("AUC", None), ("CNR", "macro")]
     names = [group_name(Measurement("task", metric, group=group)) for metric, group in of]
     assert names == ["edema", "AUC", "the mean of findings"]

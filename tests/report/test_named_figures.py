@@ -1,4 +1,4 @@
-"""The forest plot of named contrasts, and the gain by the precision and recall of a mask, show what the tables hold."""
+"""The forest plot of named contrasts and the plot of gain by mask quality show paired differences."""
 
 import json
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import pytest
 import synthetic_pairs
 from scipy import stats
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text
 from trueneg.report.figures.dose_response import dose_response
 from trueneg.report.gathered import Gathered
@@ -24,12 +24,12 @@ MASKS = {"same": (0.5, 0.25), "Oracle": (1.0, 1.0)}
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory):
-    """A study that names contrasts and has an oracle with errors (under the name `same`), with masks in its curves."""
+    """A study that names contrasts and has an oracle with errors, called `same`, and curves with the quality of masks."""
     folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
-    given = synthetic_pairs.settings(contrasts=CONTRASTS, published=[])
-    given["primary"] |= {"margin": MARGIN}
-    given["objectives"]["same"] = {"name": "oracle", "precision": 0.5, "recall": 0.25}
-    synthetic_pairs.write(folder, given)
+    settings = synthetic_pairs.settings(contrasts=CONTRASTS, published=[])
+    settings["primary"] |= {"margin": MARGIN}
+    settings["objectives"]["same"] = {"name": "oracle", "precision": 0.5, "recall": 0.25}
+    synthetic_pairs.write(folder, settings)
     curves = pd.read_parquet(folder / "curves.parquet")
     last = curves["epoch"] == curves["epoch"].max()
     for place, monitor in enumerate(("mask precision", "mask recall")):
@@ -53,7 +53,7 @@ def interval_of(differences):
 
 
 def drawn(gathered, name):
-    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+    return registry.figures_by_name(gathered.study)[name].made(gathered)
 
 
 def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
@@ -68,19 +68,19 @@ def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
         "(Oracle − CL) − (same − ReCo)": (oracle - cl) - (same - reco),
     }
     assert [label.get_text() for label in plot.get_yticklabels()] == list(expected)
-    found = {}
+    shown = {}
     for container in plot.containers:
         line, _, (bars,) = container.lines
         for x, y, segment in zip(*line.get_data(), bars.get_segments(), strict=True):
-            found[int(y)] = [segment[0, 0], x, segment[1, 0]]
+            shown[int(y)] = [segment[0, 0], x, segment[1, 0]]
     for place, differences in enumerate(expected.values()):
-        np.testing.assert_allclose(found[place], interval_of(differences), rtol=1e-6)
+        np.testing.assert_allclose(shown[place], interval_of(differences), rtol=1e-6)
     (band,) = plot.patches
     np.testing.assert_allclose(band.get_path().get_extents(band.get_patch_transform()).intervalx, [-MARGIN, MARGIN])
     assert "interval only" in alternative_text(figure)
 
 
-def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):
+def test_gains_are_plotted_against_precision_and_recall_at_the_last_epoch(gathered):
     figure = drawn(gathered, "dose_response")
     for place, plot in enumerate(figure.axes):
         assert len(plot.containers) == len(MASKS)
@@ -94,7 +94,7 @@ def test_gains_stand_at_the_precision_and_recall_of_the_last_epoch(gathered):
 
 
 @pytest.mark.parametrize(("follow", "shown"), [({"same": "Oracle"}, {"Oracle", "same"}), ({}, {"Oracle"})])
-def test_in_a_tuned_study_oracles_with_other_settings_are_not_drawn(gathered, monkeypatch, follow, shown):
+def test_tuned_studies_draw_only_oracles_with_the_same_settings(gathered, monkeypatch, follow, shown):
     tuned = gathered.study.model_copy(update={"tuning": SimpleNamespace(follow=follow)})
     monkeypatch.setattr(gathered, "study", tuned)
     monkeypatch.setattr(Gathered, "note", "")  # it describes the tuning
@@ -104,11 +104,11 @@ def test_in_a_tuned_study_oracles_with_other_settings_are_not_drawn(gathered, mo
     assert len({line.get_marker() for line in lines}) == len(shown)
 
 
-def test_without_named_contrasts_the_forest_plot_has_every_difference(tmp_path):
+def test_the_forest_plot_without_named_contrasts_shows_all_differences(tmp_path):
     synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(published=[]))
     plain = Gathered(tmp_path / "artefacts")
     plot = drawn(plain, "contrasts").axes[0]
     shown = {tick.get_text().removesuffix(" − CL") for tick in plot.get_yticklabels()}
     assert shown == plain.study.objectives.keys() - {"CL"}
     assert plot.get_yticklabels()[0].get_text() == "DCL-LM − CL"  # the primary contrast
-    assert "dose_response" not in catalogue.figures_by_name(plain.study)
+    assert "dose_response" not in registry.figures_by_name(plain.study)

@@ -1,4 +1,4 @@
-"""The page: self-contained, escaped, complete, and legible to machines that read it aloud."""
+"""The page is self-contained, escaped, complete and accessible."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from PIL import Image
 from tests.browser.pages import add_study
 from tests.report.synthetic_pairs import PUBLISHED
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.formats import Cell, Group, Table, from_frame
@@ -75,24 +75,14 @@ FULL = {
 }
 
 
-def test_the_page_shows_everything_of_a_study(tmp_path, figure):
+def test_the_page_shows_every_part_of_a_study(tmp_path, figure):
     drawn, png = figure
     study = StudyPage("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
     _, reader = page_of(png.parents[2], study)
-    seen = " ".join(reader.texts["body"].split())
-    for words in (
-        "A small study",
-        "Does it help?",
-        "DCL gains 1.0 points over CL.",
-        "DCL gains 1.0 points over CL (8 seeds).",
-        "clear headroom: so it is",
-        "2 runs are stale.",
-        "seeds: 8",
-        "In percent.",
-        "91.25",
-        "Caption.",
-    ):
-        assert words in seen
+    text = " ".join(reader.texts["body"].split())
+    parts = (study.title, study.question, study.finding, study.answer, *study.headroom, *study.warnings, "seeds: 8")
+    for part in (*parts, "In percent.", "91.25", "Caption."):
+        assert part in text
     image = reader.of("img")[-1]
     assert image["alt"] == alternative_text(drawn)
     assert "small/figures/by%20fraction.pdf" in [link["href"] for link in reader.of("a")]
@@ -101,27 +91,20 @@ def test_the_page_shows_everything_of_a_study(tmp_path, figure):
 HOSTILE = "<script>alert('x')</script>\"&"
 
 
-def test_text_is_escaped_wherever_it_comes_from(tmp_path):
+def test_all_text_is_escaped(tmp_path):
     table = Table(pd.DataFrame(), [(HOSTILE, HOSTILE)], [Group(HOSTILE, [(HOSTILE, [Cell(HOSTILE)])])], [HOSTILE], HOSTILE)
-    study = StudyPage(
-        "small",
-        title=HOSTILE,
-        question=HOSTILE,
-        finding=HOSTILE,
-        answer=HOSTILE,
-        headroom=[HOSTILE],
-        warnings=[HOSTILE],
-        tables=[(HOSTILE, HOSTILE, table), (HOSTILE, HOSTILE, from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})))],
-        config=HOSTILE,
+    texts = dict.fromkeys(("title", "question", "finding", "answer", "config"), HOSTILE)
+    text, reader = page_of(
+        tmp_path,
+        StudyPage("small", **texts, headroom=[HOSTILE], warnings=[HOSTILE], tables=[(HOSTILE, HOSTILE, table)]),
     )
-    text, reader = page_of(tmp_path, study)
     assert len([script for script in reader.of("script") if script.get("type") != "application/json"]) == 1
     assert "<script>alert" not in text
     assert HOSTILE in reader.texts["h1"]
     assert HOSTILE in reader.texts["h2"]
 
 
-def test_nothing_is_fetched_from_anywhere(figure):
+def test_the_page_fetches_nothing(figure):
     _, png = figure
     text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
     without_data = re.sub(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]+", "", text)
@@ -134,7 +117,7 @@ def test_nothing_is_fetched_from_anywhere(figure):
     assert all(image["src"].startswith("data:") for image in reader.of("img"))
 
 
-def test_the_policy_lets_this_style_and_this_script_run_and_nothing_else(tmp_path):
+def test_the_content_security_policy_allows_only_the_embedded_style_and_script(tmp_path):
     text, reader = page_of(tmp_path, StudyPage("small", "A small study", **FULL))
     (policy,) = [meta["content"] for meta in reader.of("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     parts = dict(part.split(" ", 1) for part in policy.split("; "))
@@ -146,7 +129,7 @@ def test_the_policy_lets_this_style_and_this_script_run_and_nothing_else(tmp_pat
     assert not any(attributes.keys() & {"style", "onclick", "onload", "onerror"} for _, attributes in reader.elements)
 
 
-def test_the_page_can_be_read_on_a_phone_in_the_dark_and_by_keyboard(figure):
+def test_the_page_supports_phones_dark_mode_and_the_keyboard(figure):
     _, png = figure
     text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.of("meta")
@@ -169,7 +152,7 @@ def pixels_of(content, size=None):
         return np.asarray(image.convert("RGB").resize(size or image.size), float)
 
 
-def test_a_figure_is_embedded_in_its_full_size_and_takes_less_than_its_svg(figure):
+def test_a_figure_is_embedded_in_full_size_and_smaller_than_its_svg(figure):
     _, png = figure
     _, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)]))
     content, drawn = content_of(reader.of("img")[-1]), pixels_of(png.read_bytes())
@@ -177,7 +160,7 @@ def test_a_figure_is_embedded_in_its_full_size_and_takes_less_than_its_svg(figur
     assert len(content) < png.with_suffix(".svg").stat().st_size
 
 
-def test_each_card_has_the_studys_sentence_its_headline_figure_and_no_image_twice(figure, tmp_path):
+def test_each_card_shows_the_finding_and_the_headline_figure_and_no_image_is_embedded_twice(figure, tmp_path):
     _, png = figure
     other = tmp_path / "other.png"
     Image.linear_gradient("L").convert("RGB").save(other)
@@ -196,10 +179,10 @@ def test_each_card_has_the_studys_sentence_its_headline_figure_and_no_image_twic
     assert len(found) == len(set(found)) == 3
 
 
-def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path, figure):
+def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure):
     _, png = figure
     study = add_study(tmp_path, published=PUBLISHED)
-    names = [*catalogue.figures_by_name(study)]
+    names = [*registry.figures_by_name(study)]
     assert "tradeoff_differences" in names
     (tmp_path / "phantom/figures").mkdir()
     for name in names:
@@ -211,33 +194,29 @@ def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path,
     for name in names:
         if name.endswith("_differences"):
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
-    titles = [drawing.title for drawing in catalogue.tables_by_name(study).values()]
+    titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
     assert [title for title, _, _ in page.tables] == titles
-    assert [*catalogue.tables_by_name(study)][:3] == ["differences", "published", "tasks"]
+    assert [*registry.tables_by_name(study)][:3] == ["differences", "published", "tasks"]
 
 
-def test_every_study_has_its_place(tmp_path):
-    studies = [StudyPage(name, name.title()) for name in ("digits", "cifar10")]
-    _, reader = page_of(tmp_path, *studies)
-    places = [section["id"] for section in reader.of("section")]
-    assert places == ["page:overview", "digits", "cifar10", "page:runs", "page:compare"]
-    assert {f"#{place}" for place in places} <= {link["href"] for link in reader.of("a")}
-
-
-def test_a_page_without_studies_says_so(tmp_path):
+def test_every_study_has_a_section_that_is_linked(tmp_path):
+    _, reader = page_of(tmp_path, *(StudyPage(name, name.title()) for name in ("digits", "cifar10")))
+    sections = [section["id"] for section in reader.of("section")]
+    assert sections == ["page:overview", "digits", "cifar10", "page:runs", "page:compare"]
+    assert {f"#{section}" for section in sections} <= {link["href"] for link in reader.of("a")}
     _, reader = page_of(tmp_path)
     assert "No study has results yet." in reader.texts["main"]
 
 
 @pytest.mark.long
-def test_two_thousand_runs_stay_a_page_that_opens(tmp_path):
+def test_a_page_with_two_thousand_runs_stays_below_8_megabytes(tmp_path):
     add_study(tmp_path, seeds=200)
     text, reader = page_of(tmp_path, study_page(tmp_path / "phantom" / "artefacts"))
     assert "2,000 runs" in reader.texts["p"]
     assert len(text) < 8_000_000
 
 
-def test_a_missing_image_leaves_the_old_page(tmp_path):
+def test_a_missing_image_leaves_the_previous_page(tmp_path):
     page_of(tmp_path, StudyPage("old", "Old"))
     broken = StudyPage("new", "New", figures=[("Gone", "", tmp_path / "gone.png")])
     with pytest.raises(FileNotFoundError, match=r"gone\.png"):

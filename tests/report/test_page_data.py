@@ -1,4 +1,4 @@
-"""What the page holds of a study: runs, provenance of numbers, examples; and nothing of restricted data."""
+"""The page contains a study's runs, provenance and examples, and no restricted data."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from scipy import stats
 from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study, add_theory, page_of
 from tests.report.synthetic_pairs import PUBLISHED
 
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
@@ -44,18 +44,18 @@ def page(artefacts):
 
 @pytest.fixture
 def provenance(page, artefacts):
-    """That of the study's numbers, of which none has been asked for."""
+    """The provenance of the study's numbers, before any number was looked up."""
     return Provenance(page.provenance.runs, page.provenance.settings, artefacts)
 
 
 def compared_of(path):
-    """What a comparison reads of the page's first study."""
-    found = re.search(r'<script type="application/json" class="study-data">(.*?)</script>', path.read_text())
-    return json.loads(found[1])
+    """The data of the page's first study that a comparison reads."""
+    data = re.search(r'<script type="application/json" class="study-data">(.*?)</script>', path.read_text())
+    return json.loads(data[1])
 
 
 @pytest.mark.parametrize("text", ["</script><b>", "<!--<script>", "&lt;", "\u2028", "\x00\x1b", "η − \\u003c"])
-def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text, tmp_path):
+def test_embedded_data_cannot_end_their_element_and_are_read_back_unchanged(text, tmp_path):
     path = render_page([StudyPage("study", text, question=text, answer=text)], tmp_path / "index.html")
     assert {compared_of(path)[key] for key in ("title", "question", "answer")} == {text}
     (written,) = re.findall(r'class="study-data">(.*?)</script>', path.read_text())
@@ -63,7 +63,7 @@ def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text, tmp_
     assert not re.search(r"[<>&\x00-\x1f]", written)
 
 
-def test_every_run_is_known_with_what_made_it_and_candidates_without_test_values(artefacts, provenance):
+def test_runs_have_their_provenance_and_unselected_candidates_no_test_value(artefacts, provenance):
     states = [run["state"] for run in provenance.runs]
     assert states == ["stale"] + ["finished"] * (len(states) - 1)
     first = provenance.runs[0]
@@ -84,11 +84,11 @@ def test_every_run_is_known_with_what_made_it_and_candidates_without_test_values
 
 
 def runs_at(described):
-    """Objective and seed of the runs that made a number."""
+    """Objective and seed of the runs behind a number."""
     return {(run["objective"], run["seed"]) for run in described["runs"]}
 
 
-def test_a_cell_leads_to_the_runs_that_it_was_made_from(provenance):
+def test_the_provenance_of_a_cell_is_its_runs_or_its_publication(provenance):
     ids = [run["id"] for run in provenance.runs]
     cells = [Cell("0.81", runs=f"{ids[7]} {ids[2]}"), Cell("–", runs=ids[0]), Cell("0.80", printed="a paper"), Cell("3 seeds")]
     places = [provenance.of_cell(cell) for cell in cells]
@@ -100,7 +100,7 @@ def test_a_cell_leads_to_the_runs_that_it_was_made_from(provenance):
     assert [run["id"] for run in described[places[3]]["runs"]] == ids  # of the whole study
 
 
-def test_settings_in_which_runs_differ_are_named_and_the_others_listed(provenance):
+def test_provenance_separates_differing_settings_from_shared_ones(provenance):
     ids = {run["objective"]: run["id"] for run in provenance.runs}
     provenance.of_runs([ids["CL"], ids["ReCo"]])
     (described,) = provenance.described()
@@ -110,7 +110,7 @@ def test_settings_in_which_runs_differ_are_named_and_the_others_listed(provenanc
     assert not shared.keys() & set(described["differing"])
 
 
-def test_runs_made_alike_share_what_is_said_of_them(provenance):
+def test_runs_with_the_same_provenance_share_one_description(provenance):
     places = provenance.of_each_run()
     of_objective = [places[run["id"]] for run in provenance.runs if run["objective"] == "ReCo"]
     assert len(of_objective) == 6
@@ -129,11 +129,11 @@ def with_all_tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["tasks", "contrasts", "published", "differences"])
-def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, with_all_tables):
+def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with_all_tables):
     gathered, page = with_all_tables
-    shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
+    shown = registry.tables_by_name(gathered.study)[name].made(gathered)
     provenance = Provenance(page.provenance.runs, page.provenance.settings, gathered.folder)
-    best = next(one["variant"] for one in gathered.comparison["selection"] if one["objective"] == "DCL")
+    best = gathered.chosen("DCL")
     labels = {"DCL": variant_name("DCL", best)}
     for group in shown.groups:
         for line, cells in group.lines:
@@ -144,11 +144,11 @@ def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, with_
                     assert described is None or column.startswith("published")
                     continue
                 objectives = [*line.split(" − "), *(["CL"] if "− CL" in column else [])]
-                expected = {(labels.get(one, one), seed) for one in objectives for seed in range(6)}
+                expected = {(labels.get(name, name), seed) for name in objectives for seed in range(6)}
                 assert runs_at(described) == expected, (line, column, cell)
 
 
-def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts, provenance):
+def test_the_forest_plot_shows_differences_in_the_primary_measurement(artefacts, provenance):
     rows = load_rows(artefacts / "rows.parquet")
     chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
     values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
@@ -167,19 +167,19 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts, pro
     assert runs_at(provenance.described()[line["origin"]]) == expected
 
 
-def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
+def test_measurements_contain_means_and_half_widths_of_intervals(artefacts):
     rows, recall = load_rows(artefacts / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
     held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]))
     assert {row["objective"] for row in held} == {"CL", "DCL-LM"}
     for row in held:
-        found = 100 * recall.rows_of(rows[(rows["objective"] == row["objective"]) & (rows["split"] == "test")])["value"]
+        values = 100 * recall.rows_of(rows[(rows["objective"] == row["objective"]) & (rows["split"] == "test")])["value"]
         assert row["unit"] == "points"
-        half = stats.t.ppf(0.975, 5) * found.std() / 6**0.5
-        assert [row["seeds"], row["value"], row["half"]] == pytest.approx([6, found.mean(), half], rel=1e-5)
-        assert row["mean"].startswith(f"{found.mean():.1f} ± ")
+        half = stats.t.ppf(0.975, 5) * values.std() / 6**0.5
+        assert [row["seeds"], row["value"], row["half"]] == pytest.approx([6, values.mean(), half], rel=1e-5)
+        assert row["mean"].startswith(f"{values.mean():.1f} ± ")
 
 
-def test_marks_and_warnings_tell_what_must_be_known_first(page, tmp_path):
+def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     marks, count = dict(page.marks), len(page.provenance.runs)
     assert marks["small"] == "small default"
     assert marks["stale"] == f"stale: 1 of {count} runs"
@@ -202,11 +202,11 @@ def test_marks_and_warnings_tell_what_must_be_known_first(page, tmp_path):
 SECRET = "A sentence of a patient"
 
 
-@pytest.mark.parametrize("said_by", ["the files", "the source"])
-def test_of_restricted_data_the_page_shows_numbers_only(tmp_path, said_by):
-    source = {"dataset": {"source": "mimic_cxr", "text": "reports", "path": "data/mimic"}} if said_by == "the source" else {}
+@pytest.mark.parametrize("marked_by", ["the files", "the source"])
+def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
+    source = {"dataset": {"source": "mimic_cxr", "text": "reports", "path": "data/mimic"}} if marked_by == "the source" else {}
     add_study(tmp_path, **source)
-    add_examples(tmp_path, restricted=said_by == "the files", text=SECRET)
+    add_examples(tmp_path, restricted=marked_by == "the files", text=SECRET)
     folder = tmp_path / "phantom" / "artefacts"
     overlays = [text for path in folder.glob("overlays/*/*.parquet") for text in pd.read_parquet(path)["sentence"]]
     assert overlays
@@ -219,14 +219,14 @@ def test_of_restricted_data_the_page_shows_numbers_only(tmp_path, said_by):
     assert "no text or images" in text
 
 
-def test_the_same_folder_gives_the_same_page(results, artefacts):
+def test_rendering_the_same_folder_twice_gives_the_same_page(results, artefacts):
     def written():
         return render_page([study_page(artefacts)], results / "index.html").read_bytes()
 
     assert written() == written()
 
 
-def test_runs_that_no_study_holds_are_listed_too(tmp_path):
+def test_runs_that_belong_to_no_study_are_listed(tmp_path):
     add_study(tmp_path)
     begun = tmp_path / "runs" / "abcdefabcdef"
     begun.mkdir(parents=True)
@@ -237,36 +237,24 @@ def test_runs_that_no_study_holds_are_listed_too(tmp_path):
     assert "1 more in the store" in text
 
 
-def test_a_study_without_runs_names_its_files(tmp_path):
+def test_the_provenance_of_a_study_without_runs_lists_its_files(tmp_path):
     add_theory(tmp_path)
-    folder = tmp_path / "theory" / "artefacts"
-    (line,) = described_files(folder)["files"]
+    provenance = Provenance(settings={"kind": "theory"}, folder=tmp_path / "theory" / "artefacts")
+    provenance.of_runs()
+    (described,) = provenance.described()
+    (line,) = described["files"]
     assert line.endswith("theory/artefacts/simulation/numbers.parquet")
 
 
-def test_the_page_of_a_likelihood_study_names_its_language_models_with_what_made_them(tmp_path):
+def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_models(tmp_path):
     add_likelihoods(tmp_path)
     text = page_of(tmp_path).read_text()
     assert 'popovertarget="words:made:0"' in text
-    trained, gone, released = re.findall(r"<dl>\s*<dt>Model</dt>.*?</dl>", text, flags=re.DOTALL)
-    for found in (
-        "BERT (abcdef)",
-        f"<dt>Version</dt><dd>{STALE}</dd>",
-        "8a226e2ecca8",
-        "torch 2.15.0",
-        "2.5 min",
-        "GPU seconds not recorded",
-        "7e3f",
-    ):
-        assert found in trained
-    assert "BERT<" in gone
-    assert "7e3f" in gone
+    trained, missing, released = re.findall(r"<dl>\s*<dt>Model</dt>.*?</dl>", text, flags=re.DOTALL)
+    facts = ("BERT (abcdef)", f"<dt>Version</dt><dd>{STALE}</dd>", "8a226e2ecca8", "torch 2.15.0", "2.5 min", "7e3f")
+    for fact in (*facts, "GPU seconds not recorded"):
+        assert fact in trained
+    assert "BERT<" in missing
+    assert "7e3f" in missing
     assert "released<" in released
     assert "7e3f" not in released
-
-
-def described_files(folder):
-    provenance = Provenance(settings={"kind": "theory"}, folder=folder)
-    provenance.of_runs()
-    (described,) = provenance.described()
-    return described

@@ -1,4 +1,4 @@
-"""Every published number stands in a table of a shipped study, beside the measurement that its paper describes."""
+"""Every published number is in a table of a shipped study, next to the corresponding measurement."""
 
 import csv
 
@@ -20,15 +20,15 @@ SSD = "sample-specific-debiasing"
 
 @pytest.fixture(scope="module")
 def shipped():
-    """The shipped studies that name a published table, and their numbers, by name."""
-    found = {}
+    """Shipped studies that name published tables, with their numbers, by name."""
+    studies = {}
     for path in sorted((ROOT / "config/studies").glob("*.yaml")):
         if "\n  published:" not in path.read_text():
             continue
         for name, study in load_configuration(yaml.safe_load(path.read_text()), path.name).studies.items():
             if isinstance(study, TrainedStudy) and study.published:
-                found[name] = study, published_numbers(study, PUBLISHED)
-    return found
+                studies[name] = study, published_numbers(study, PUBLISHED)
+    return studies
 
 
 def test_every_published_number_is_in_a_table_of_a_shipped_study(shipped):
@@ -39,14 +39,14 @@ def test_every_published_number_is_in_a_table_of_a_shipped_study(shipped):
             assert (f"{row['paper']}, {row['table']}: {place}", row["method"]) in shown
 
 
-def test_every_number_beside_ours_is_one_that_its_study_measures(shipped):
+def test_published_numbers_of_an_objective_are_measured_by_their_study(shipped):
     for study, numbers in shipped.values():
         measured = declared_means(comparable(study))
         for row in numbers.dropna(subset=["objective", "dataset"]).to_dict("records"):
             assert Measurement.of(row)._replace(group=None) in measured, row
 
 
-def test_the_nine_methods_of_table_1_have_six_numbers_each(shipped):
+def test_table_1_of_ssd_has_six_numbers_for_each_of_nine_methods(shipped):
     _, numbers = shipped["mimic_cxr"]
     table = numbers[numbers["printed as"].str.startswith(f"{SSD}, Table 1:")]
     assert table["method"].value_counts().to_dict() == dict.fromkeys(table["method"], 6)
@@ -57,7 +57,7 @@ def test_the_nine_methods_of_table_1_have_six_numbers_each(shipped):
     assert recalls[["task", "labels", "value"]].values.tolist() == [["region retrieval", "pair", 0.3]]
 
 
-def test_numbers_in_percent_are_shares_and_conditions_have_their_own(shipped):
+def test_percentages_become_fractions_and_numbers_are_assigned_to_conditions(shipped):
     _, numbers = shipped["bcl_cifar10"]
     (row,) = numbers[(numbers["objective"] == "BCL-paper") & numbers["printed as"].str.contains("N=254")].to_dict("records")
     assert row["value"] == pytest.approx(0.9187)
@@ -66,12 +66,12 @@ def test_numbers_in_percent_are_shares_and_conditions_have_their_own(shipped):
     assert small["dataset"].notna().mean() == pytest.approx(2 / 5)
 
 
-def test_a_number_stands_beside_each_objective_of_its_method(shipped):
+def test_a_number_is_assigned_to_every_objective_of_its_method(shipped):
     study, _ = shipped["bcl_cifar10"]
     changed = study.published[0].model_copy(update={"methods": {"BCL-paper": "BCL", "BCL-released": "BCL"}})
     numbers = published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
-    beside = {method: set(own["objective"].dropna()) for method, own in numbers.groupby("method")}
-    # DCL and HCL have the names of their methods; CL has another, which is not given here.
+    beside = {method: set(rows["objective"].dropna()) for method, rows in numbers.groupby("method")}
+    # DCL and HCL have the names of their methods; CL has another, which is not listed here.
     assert beside == {"BCL": {"BCL-paper", "BCL-released"}, "DCL": {"DCL"}, "HCL": {"HCL"}, "SimCLR": set()}
     _, small = shipped["bcl_cifar10_small"]
     assert small["objective"].isna().eq(small["dataset"].isna()).all()  # a condition that is not trained has no objectives
@@ -88,12 +88,12 @@ def test_a_number_stands_beside_each_objective_of_its_method(shipped):
         {"settings": {"mimic_cxr": "a setting"}},
     ],
 )
-def test_what_the_file_lacks_is_named_with_what_it_has(shipped, wrong):
+def test_an_unknown_name_is_reported_with_the_known_ones(shipped, wrong):
     study, _ = shipped["mimic_cxr"]
     changed = study.published[0].model_copy(update=wrong)
     with pytest.raises(UserError) as refused:
         published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
     ((key, value),) = wrong.items()
     named = value if isinstance(value, str) else next(iter(value)) if isinstance(value, list) else value.popitem()[1]
-    known = {"paper": SSD, "tables": "Table 3", "task": "grounding", "methods": "BioViL", "settings": "Edema"}[key]
-    assert all(part in str(refused.value) for part in ("published.csv", repr(named), known))
+    expected = {"paper": SSD, "tables": "Table 3", "task": "grounding", "methods": "BioViL", "settings": "Edema"}[key]
+    assert all(part in str(refused.value) for part in ("published.csv", repr(named), expected))

@@ -1,4 +1,4 @@
-"""Every statistic that a study shows equals that of scipy or statsmodels, computed anew from its rows."""
+"""Every statistic that a study shows equals the one that scipy or statsmodels computes from its rows."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
-from trueneg.report import catalogue, formats
+from trueneg.report import formats, registry
 from trueneg.report.gathered import Gathered
 
 MARGIN = 0.03
@@ -38,18 +38,17 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def values(study):
-    """Values by seed of each objective, by the key columns of its measurement; means over directions and k are made here."""
+    """Values by seed for each measurement and objective, with independently computed means over directions and k."""
     rows = pd.read_parquet(study / "rows.parquet")
     chosen = pd.DataFrame(json.loads((study / "comparison.json").read_text())["selection"])[["objective", "variant"]]
     rows = rows[rows["split"] == "test"].merge(chosen)
     recalls = rows[(rows["metric"] == "R") & rows["k"].notna()]
-    parts = [rows, recalls.assign(direction=None), recalls.assign(k=None)]
-    found = {}
-    for part in parts:
+    by_key = {}
+    for part in (rows, recalls.assign(direction=None), recalls.assign(k=None)):
         pooled = part.groupby([*KEYS, "objective", "seed"], dropna=False)["value"].mean().reset_index()
         for *key, objective, of_seeds in ((*names, group) for names, group in pooled.groupby([*KEYS, "objective"], dropna=False)):
-            found[_plain(key), objective] = of_seeds.sort_values("seed")["value"].to_numpy()
-    return found
+            by_key[_plain(key), objective] = of_seeds.sort_values("seed")["value"].to_numpy()
+    return by_key
 
 
 def _plain(key):
@@ -79,7 +78,7 @@ def expected_of(own, baseline, has_margin):
 
 
 def outcome_of(row):
-    """The three outcomes, said once more."""
+    """An independent definition of the outcome."""
     if pd.isna(row["family"]):
         return "interval only"
     if row["p Holm"] < 0.05:
@@ -88,11 +87,11 @@ def outcome_of(row):
     return "equivalent" if row["p equivalence"] < 0.05 else "undecided"
 
 
-def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, tmp_path, monkeypatch):
+def test_tables_contain_the_statistics_of_scipy_and_statsmodels(study, values, tmp_path, monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # multipletests calls it each time
     gathered, expected, outcomes = Gathered(study), {}, set()
     families = {(one["treatment"], one["baseline"]): one["family"] for one in CONTRASTS}
-    compared = {name: one for name, one in catalogue.tables_by_name(gathered.study).items() if name != "candidates"}
+    compared = {name: one for name, one in registry.tables_by_name(gathered.study).items() if name != "candidates"}
     for name, drawing in compared.items():
         formats.save(drawing.made(gathered), tmp_path / name, "")
         table = pd.read_csv(tmp_path / f"{name}.csv")
@@ -131,7 +130,7 @@ def test_the_tables_hold_the_statistics_of_scipy_and_statsmodels(study, values, 
     assert {"better", "worse", "undecided", "equivalent", "interval only"} <= outcomes
 
 
-def test_the_record_of_a_comparison_holds_the_statistics_of_scipy_and_statsmodels(study, values):
+def test_the_comparison_record_contains_the_statistics_of_scipy_and_statsmodels(study, values):
     comparison = json.loads((study / "comparison.json").read_text())
     cl, treatment, oracle = (values[AUC, name] for name in ("CL", "DCL-LM", "Oracle"))
     expected = expected_of(treatment, cl, True)
@@ -140,6 +139,6 @@ def test_the_record_of_a_comparison_holds_the_statistics_of_scipy_and_statsmodel
     assert primary["outcome"] == outcome_of(primary | {"p Holm": primary["p"], "family": "primary"})
     (labelled,) = comparison["headroom"]
     gain = stats.ttest_rel(oracle, cl)
-    found = [labelled[name] for name in ("difference", "low", "high", "baseline mean")]
-    np.testing.assert_allclose(found, [(oracle - cl).mean(), *gain.confidence_interval(0.95), cl.mean()], rtol=1e-9)
+    shown = [labelled[name] for name in ("difference", "low", "high", "baseline mean")]
+    np.testing.assert_allclose(shown, [(oracle - cl).mean(), *gain.confidence_interval(0.95), cl.mean()], rtol=1e-9)
     assert labelled["label"] == "clear headroom"

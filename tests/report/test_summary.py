@@ -1,4 +1,4 @@
-"""A study's blocks become its comparison: selection, headroom, chance, printed numbers and the answer."""
+"""The summary of a study: selection, headroom, chance level, published numbers and the answer."""
 
 import json
 import re
@@ -16,7 +16,6 @@ from trueneg.config.runs import canonical
 from trueneg.errors import UserError
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.layouts import comparison_of
 from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
@@ -28,7 +27,7 @@ PROTOCOL = {"file": "protocol.md", "checksum": "0", "commit": "1", "date": "2026
 
 
 def summarised(folder, settings, rows, curves):
-    """The comparison and the printed numbers of a study whose rows lie in two blocks."""
+    """Summarise a study from two blocks of rows; return the comparison and the published numbers."""
     folder.mkdir()
     first = rows["seed"] < rows["seed"].max()
     for name, part in (("first", rows[first]), ("second", rows[~first])):
@@ -44,7 +43,7 @@ def summarised(folder, settings, rows, curves):
     return json.loads(outputs.comparison.read_text()), pd.read_parquet(outputs.published)
 
 
-def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tmp_path):
+def test_variants_selected_on_the_validation_split_are_compared(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.write(tmp_path / "expected", settings)
     comparison, published = summarised(
@@ -54,12 +53,12 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
     for key in ("primary", "headroom", "seeds"):
         assert comparison[key] == expected[key]
     assert comparison["protocol"] == PROTOCOL | {"beforehand": True}
-    for found, one in zip(comparison["selection"], expected["selection"], strict=True):
-        assert {key: found[key] for key in one} == one
+    for entry, wanted in zip(comparison["selection"], expected["selection"], strict=True):
+        assert {key: entry[key] for key in wanted} == wanted
     assert published.empty
 
 
-def test_a_study_without_sweeps_is_compared_by_the_test_split_alone(tmp_path):
+def test_a_study_without_sweeps_needs_only_the_test_split(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     settings["objectives"]["DCL"] = {"name": "dcl", "class_probability": 0.1}
     rows = synthetic_pairs.rows(synthetic_pairs.study(**settings))
@@ -68,14 +67,14 @@ def test_a_study_without_sweeps_is_compared_by_the_test_split_alone(tmp_path):
     test, _ = summarised(tmp_path / "test", settings, rows[rows["split"] == "test"], curves)
     assert test == whole
     assert len(test["selection"]) == len(settings["objectives"])
-    assert all(one["candidates"] == 1 and one["validation mean"] is None for one in test["selection"])
+    assert all(entry["candidates"] == 1 and entry["validation mean"] is None for entry in test["selection"])
     swept = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.rows(synthetic_pairs.study(**swept))
     with pytest.raises(UserError, match="validation"):
         summarised(tmp_path / "swept", swept, rows[rows["split"] == "test"], curves)
 
 
-def test_a_recall_is_compared_with_the_chance_that_was_measured_and_a_sweep_answers_with_its_variant(tmp_path):
+def test_recalls_use_the_measured_chance_level_and_answers_name_the_variant(tmp_path):
     recall = {"task": "retrieval sentence", "labels": "truth", "metric": "R", "direction": "text to image", "k": 10}
     primary = synthetic_pairs.settings()["primary"] | recall | {"treatment": "DCL"}
     settings = synthetic_pairs.settings(primary=primary)
@@ -84,14 +83,14 @@ def test_a_recall_is_compared_with_the_chance_that_was_measured_and_a_sweep_answ
     chance = rows[(rows["metric"] == "R") & (rows["k"] == 10)].assign(metric="chance", value=0.07)
     curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
     comparison, published = summarised(tmp_path / "found", settings, pd.concat([rows, chance]), curves)
-    assert [one["chance"] for one in comparison["headroom"]] == [pytest.approx(0.07)]
-    chosen = next(one["variant"] for one in comparison["selection"] if one["objective"] == "DCL")
+    assert [entry["chance"] for entry in comparison["headroom"]] == [pytest.approx(0.07)]
+    chosen = next(entry["variant"] for entry in comparison["selection"] if entry["objective"] == "DCL")
     assert variant_name("DCL", chosen) in comparison["primary"]["answer"]
     assert Measurement.of(comparison["primary"]) == Measurement(**recall)
     assert published.empty
 
 
-def test_images_are_compared_with_one_over_their_classes(tmp_path):
+def test_the_chance_level_of_images_is_one_over_the_number_of_classes(tmp_path):
     settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
     rows = synthetic.rows({"digits": 0.5}, seeds=4)
     chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(metric="chance", labels=None, value=0.1)
@@ -107,12 +106,12 @@ def test_images_are_compared_with_one_over_their_classes(tmp_path):
         summarised(tmp_path / "other", settings | {"primary": primary}, both, synthetic.curves(("digits",), seeds=4))
 
 
-def test_rows_of_another_version_are_refused_with_the_remedy(tmp_path):
+def test_rows_of_another_version_raise_an_error_with_the_missing_columns(tmp_path):
     path = tmp_path / "rows.parquet"
     pd.DataFrame({"task": ["knn"], "setting": ["labels=all"], "value": [0.5]}).to_parquet(path)
-    with pytest.raises(UserError, match="Snakemake") as refused:
+    with pytest.raises(UserError, match="Snakemake") as error:
         load_rows(path)
-    assert all(part in str(refused.value) for part in (str(path), "fraction", "run"))
+    assert all(part in str(error.value) for part in (str(path), "fraction", "run"))
 
 
 @pytest.mark.parametrize(
@@ -124,13 +123,13 @@ def test_rows_of_another_version_are_refused_with_the_remedy(tmp_path):
         ({"class_probability": "low", "beta": 0.5}, "beta"),
     ],
 )
-def test_a_selected_number_at_either_end_of_its_grid_is_marked(chosen, edges):
+def test_selected_numbers_at_either_end_of_their_grid_are_listed(chosen, edges):
     grid = [canonical({"class_probability": eta, "beta": beta}) for eta in (0.05, 0.01, 0.2, "low") for beta in (0.5, 1, 2.0)]
     assert at_edge(canonical(chosen), grid) == edges
     assert at_edge(canonical(chosen), [canonical(chosen)]) == ""
 
 
-def test_a_winner_at_the_edge_of_its_grid_is_named_below_tables_and_figures(tmp_path):
+def test_notes_of_tables_and_figures_mention_a_winner_at_the_edge_of_its_grid(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.write(tmp_path / "expected", settings)
     folder = tmp_path / "found"
@@ -141,6 +140,6 @@ def test_a_winner_at_the_edge_of_its_grid_is_named_below_tables_and_figures(tmp_
         raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
         summarised(folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet"))
         gathered = Gathered(folder)
-        for notes in (" ".join(comparison_of(gathered).notes), gathered.note):
+        for notes in (" ".join(gathered.table_notes), gathered.note):
             assert ("edge" in notes) == is_marked
             assert not is_marked or re.search(r"DCL[ ,(]+class_probability", notes)

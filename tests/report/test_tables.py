@@ -1,4 +1,4 @@
-"""Tables show the numbers of the comparison, and mark no more than it supports."""
+"""Tables show the numbers of the comparison and mark only what it supports."""
 
 import io
 import re
@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 import synthetic
 from scipy import stats
+from synthetic import numbers, tidy
 from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
-from trueneg.report.catalogue import figures_by_name
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.metrics import evaluation_name, group_name
+from trueneg.report.registry import figures_by_name
 from trueneg.report.tables.building import (
-    Comparison,
     Head,
     Layout,
     Named,
@@ -27,16 +27,15 @@ from trueneg.report.tables.building import (
     side_by_side,
 )
 from trueneg.report.tables.comparisons import GROUPS, accuracy
-from trueneg.stats.comparison import headroom, holm
-from trueneg.stats.measurement import Measurement, by_measurement
-from trueneg.store.rows import to_table, typed
+from trueneg.stats.comparison import headroom
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import typed
 
 KNN = Measurement("knn", "accuracy", "all")
 PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
-MEASURED = [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS]
+MEASURED = [key._replace(group=group) for key in (PROBE, KNN) for group in GROUPS]
 VALUES = compare(ROWS, "CL", MEASURED)
-CLEAR = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
 
 
 def column(rows, dataset, group, objective):
@@ -46,31 +45,24 @@ def column(rows, dataset, group, objective):
 
 
 def rows_of(values):
-    """Tidy rows from {objective: [value of seed 0, 1, …]}."""
-    constant = {"study": "s", "dataset": "d", "split": "test", "variant": "{}", **KNN._asdict()}
-    return to_table(
-        {**constant, "objective": o, "seed": s, "run": f"{o}-{s}", "value": v}
-        for o, of_seeds in values.items()
-        for s, v in enumerate(of_seeds)
-    )
+    return tidy(KNN, values)
 
 
-def table_of(rows, measured, oracle=None, labels=CLEAR, margins=None):
+def table_of(rows, measured, oracle=None, labels=None, margins=None):
     """The table of accuracies, with CL as the baseline."""
-    groups = {evaluation_name(one): [other for other in measured if other[:4] == one[:4]] for one in measured}
-    layout = Layout([Head(group_name(one), "accuracy", "accuracy") for one in measured if one[:4] == measured[0][:4]], groups)
-    return side_by_side(
-        compare(rows, "CL", measured, margins), layout, Comparison(rows, "CL", [oracle] if oracle else [], labels)
-    )
+    groups = {evaluation_name(key): [other for other in measured if other[:4] == key[:4]] for key in measured}
+    layout = Layout([Head(group_name(key), "accuracy", "accuracy") for key in measured if key[:4] == measured[0][:4]], groups)
+    study = synthetic.study_with_baseline([oracle] if oracle else [], labels)
+    return side_by_side(compare(rows, "CL", measured, margins), layout, study)
 
 
 def bold_of(values, **arguments):
-    """Which objectives are bold in a table of these accuracies."""
+    """The objectives whose mean is bold."""
     table = table_of(rows_of(values), [KNN], **arguments)
     return [name for group in table.groups for name, cells in group.lines if cells[0].bold]
 
 
-def test_cells_hold_mean_and_paired_difference():
+def test_cells_contain_means_and_paired_differences():
     table = table_of(ROWS, MEASURED, oracle="Oracle")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all")
     cl, dcl = (column(ROWS, "fraction=0.1", "rare", name) for name in ("CL", "DCL-true"))
@@ -79,33 +71,23 @@ def test_cells_hold_mean_and_paired_difference():
     assert table.columns[2:4] == [("rare classes", "accuracy (%)"), ("rare classes", "− CL (points)")]
     assert mean.text == f"{100 * dcl.mean():.1f} ± {100 * half:.1f}"
     low, high = stats.ttest_rel(dcl, cl).confidence_interval()
-    numbers = [float(text) for text in re.findall(r"[+-]?\d+\.\d+", difference.text.replace("−", "-"))]
-    np.testing.assert_allclose(numbers, [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051)
+    np.testing.assert_allclose(numbers(difference.text), [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051)
     assert dict(group.lines)["CL"][3].text == ""
-    own, baseline = ([synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)] for name in ("DCL-true", "CL"))
-    assert mean.runs.split() == own
-    assert difference.runs.split() == own + baseline
+    runs, baseline = ([synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)] for name in ("DCL-true", "CL"))
+    assert mean.runs.split() == runs
+    assert difference.runs.split() == runs + baseline
 
 
 @pytest.mark.parametrize(("fraction", "pools"), [(0.5, {"imbalanced", "all"}), (1, {"all"})])
-def test_balanced_data_have_one_line_and_one_figure_for_labels_that_are_the_same(fraction, pools):
+def test_balanced_data_have_one_label_pool(fraction, pools):
     dataset = {"source": "digits", "rare_classes": [5, 6], "fraction": fraction, "test": 0.25}
     study = load_configuration({"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test").studies["tiny"]
-    assert {one.labels for measured in accuracy(study).groups.values() for one in measured} == pools
+    assert {key.labels for measured in accuracy(study).groups.values() for key in measured} == pools
     figures = {f"probe_by_label_fraction_{pool}_labels{end}" for pool in pools for end in ("", "_differences")}
     assert {name for name in figures_by_name(study) if "label_fraction" in name} == figures
 
 
-def test_p_values_are_adjusted_over_the_objectives_of_one_column():
-    chosen = VALUES[(VALUES["dataset"] == "fraction=0.5") & (VALUES["task"] == "knn")]
-    for (_, measured), group in by_measurement(chosen).items():
-        cl = column(ROWS, "fraction=0.5", measured.group, "CL")
-        others = [name for name in synthetic.GAINS if name != "CL"]
-        p = [stats.ttest_rel(column(ROWS, "fraction=0.5", measured.group, name), cl).pvalue for name in others]
-        np.testing.assert_allclose(group.set_index("objective").loc[others, "p Holm"], holm(p))
-
-
-def test_a_star_needs_an_adjusted_p_below_5_percent():
+def test_a_star_marks_adjusted_p_below_5_percent():
     texts = {
         (dataset, objective): cells[1].text
         for dataset, group in zip(("fraction=0.1", "fraction=0.5"), table_of(ROWS, MEASURED).groups[1::2], strict=True)
@@ -147,7 +129,7 @@ NEAR = [0.51, 0.51, 0.51, 0.51, 0.51, 0.51]  # LOW on average
 ABOVE = [0.511, 0.53, 0.519, 0.52, 0.512, 0.53]  # one point above LOW
 
 
-def test_bold_is_for_the_clearly_best_alone():
+def test_only_the_clearly_best_mean_is_bold():
     near = [value + 0.001 for value in LOW]
     assert bold_of({"CL": LOW, "a": FAR, "b": near}) == ["a"]
     assert bold_of({"CL": LOW, "a": FAR, "b": [value - 0.004 for value in FAR]}) == []
@@ -157,20 +139,16 @@ def test_bold_is_for_the_clearly_best_alone():
     assert bold_of({"CL": LOW, "a": unsteady}) == []
 
 
-def test_the_oracle_is_not_a_method_and_is_never_bold():
+def test_oracles_are_never_bold():
     values = {"CL": LOW, "a": [0.7, 0.71, 0.72, 0.7, 0.71, 0.72], "Oracle": FAR}
     assert bold_of(values) == ["Oracle"]
     assert bold_of(values, oracle="Oracle") == ["a"]
 
 
-def test_without_headroom_results_are_labelled_and_marked_as_always():
-    values = {
-        "CL": LOW,
-        "a": FAR,
-        "Oracle": NEAR,
-    }
-    found = headroom(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(sentence="little to gain")
-    table = table_of(rows_of(values), [KNN], oracle="Oracle", labels=found)
+def test_missing_headroom_is_labelled_and_changes_no_marks():
+    values = {"CL": LOW, "a": FAR, "Oracle": NEAR}
+    labels = headroom(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(sentence="little to gain")
+    table = table_of(rows_of(values), [KNN], oracle="Oracle", labels=labels)
     assert "no clear headroom" in table.groups[0].title
     assert table.notes[-1] == "d: little to gain."
     plain = table_of(rows_of(values), [KNN], oracle="Oracle")
@@ -180,7 +158,7 @@ def test_without_headroom_results_are_labelled_and_marked_as_always():
     assert "*" in difference.text
 
 
-def test_marks_tell_the_outcomes_apart():
+def test_marks_distinguish_the_outcomes():
     values = {"CL": LOW, "a": FAR, "b": NEAR, "c": ABOVE}
     table = table_of(rows_of(values), [KNN], margins={KNN: 0.03})
     marks = {name: re.sub("[^*≈]", "", cells[1].text) for name, cells in table.groups[0].lines}
@@ -191,7 +169,7 @@ def test_marks_tell_the_outcomes_apart():
     assert not any("≈" in note for note in table_of(rows_of(values), [KNN]).notes)
 
 
-def test_equal_differences_in_all_seeds_are_shown_as_dashes():
+def test_equal_differences_in_all_seeds_have_no_interval_and_no_tests():
     values = comparisons(rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01})
     (group,) = difference_table(values).groups
     cells = [cell.text for cell in dict(group.lines)["a − CL"]]
@@ -219,7 +197,7 @@ def test_a_measurement_without_rows_is_shown_as_a_dash():
     assert set(table.values["group"].isna()) == {True}
 
 
-def test_the_csv_holds_the_unrounded_numbers(tmp_path):
+def test_the_csv_contains_unrounded_numbers(tmp_path):
     path = tmp_path / "tables" / "accuracy"
     save(table_of(ROWS, MEASURED), path, "Accuracy")
     read = pd.read_csv(path.with_suffix(".csv"))
@@ -239,13 +217,11 @@ TABLE = Table(
 )
 
 
-def test_the_csv_names_the_lines_as_the_table_shows_them(tmp_path):
+def test_the_csv_contains_the_displayed_line_names(tmp_path):
     shown = {("fraction=0.1", "Oracle"): "Oracle (t = 0.2 of 0.1, 0.2)"}
     for table in (
         difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
-        side_by_side(
-            VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), Comparison(ROWS, "CL", [], CLEAR, names=shown)
-        ),
+        side_by_side(VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), synthetic.study_with_baseline(names=shown)),
     ):
         save(table, tmp_path / "shown", "")
         lines = {name for group in table.groups for name, _ in group.lines}
@@ -264,7 +240,7 @@ def test_latex_is_escaped():
     assert not re.search(r"(?<!\\)[%#]", text)
 
 
-def test_markdown_keeps_its_columns():
+def test_markdown_is_escaped():
     lines = [line for line in to_markdown(TABLE).splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
     assert r"\<i\> \| \*" in lines[-1]
@@ -272,16 +248,11 @@ def test_markdown_keeps_its_columns():
     assert pd.read_table(io.StringIO(lines[0]), sep="|").columns[2].strip() == "top: x"
 
 
-def test_any_frame_can_be_shown():
+def test_a_data_frame_becomes_a_table():
     frame = pd.DataFrame({"run": ["a", "a"], "value": [0.123456, np.nan], "count": [3, 4]})
     table = from_frame(frame)
     assert table.corner == "run"
-    assert [cell.text for group in table.groups for _, cells in group.lines for cell in cells] == [
-        "0.1235",
-        "3",
-        "–",
-        "4",
-    ]
+    assert [cell.text for _, cells in table.groups[0].lines for cell in cells] == ["0.1235", "3", "–", "4"]
 
 
 def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():

@@ -1,4 +1,4 @@
-"""Pilot rows become winners, and rows of new seeds a comparison of the winners; each name in a table says what was chosen."""
+"""A tuned study: winners from pilot rows, their comparison on new seeds, and their names in tables."""
 
 import itertools
 import json
@@ -15,11 +15,10 @@ from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.planning.training_jobs import TrainingJobs
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.summary import summarise_study
-from trueneg.report.tuning import select_winners
+from trueneg.report.summary import select_winners, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, reported, to_table
 from trueneg.store.winners import chosen
@@ -33,7 +32,7 @@ def loaded(**changes):
 
 
 def measured_rows(job, variant, drawn):
-    """Rows of a job: BEST is the best temperature on the validation split, the other one on the test split; CL is constant."""
+    """Rows of a job: BEST is the best temperature on the validation split only; CL is constant."""
     objective, temperature = job.row_names["objective"], json.loads(variant).get("temperature", 0.5)
     for seed, split in itertools.product([run.seed for run in job.runs], ("validation", "test")):
         is_best = (BEST.get(objective) == temperature) == (split == "validation")
@@ -45,18 +44,18 @@ def measured_rows(job, variant, drawn):
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The folder with rows and winners of both stages and the artefacts, and the settings of the selection."""
+    """The folder with the rows, winners and artefacts of both stages, and the settings of the selection."""
     tmp_path = tmp_path_factory.mktemp("tuned")
     configuration, drawn = loaded(), np.random.default_rng(0)
     (study,), trainings = configuration.studies.values(), TrainingJobs(configuration)
     jobs, parts = list(runs.jobs("tuned", study)), {True: [], False: []}
-    for job in (one for one in jobs if one.is_pilot):
+    for job in (job for job in jobs if job.is_pilot):
         parts[True] += measured_rows(job, job.row_names["variant"], drawn)
     to_table(parts[True]).to_parquet(tmp_path / "pilots.parquet")
     settings = trainings.selecting(SimpleNamespace(study="tuned"))
     winners, validation = tmp_path / "winners.json", tmp_path / "tuning.parquet"
     select_winners([tmp_path / "pilots.parquet"], settings, winners=winners, validation=validation)
-    for job in (one for one in jobs if not one.is_pilot):
+    for job in (job for job in jobs if not job.is_pilot):
         variant = chosen(job.to_json(), winners)[0] if job.family else job.row_names["variant"]
         parts[False] += measured_rows(job, variant, drawn)
     to_table(parts[False]).to_parquet(tmp_path / "rows-of-blocks.parquet")
@@ -69,14 +68,14 @@ def both(tmp_path_factory):
     return tmp_path, settings
 
 
-def test_winners_are_selected_on_the_validation_split_and_the_same_rows_give_the_same_bytes(both):
+def test_winners_are_selected_on_the_validation_split_and_written_reproducibly(both):
     folder, settings = both
     content = json.loads((folder / "winners.json").read_text())
-    found = content["winners"]["digits"]
-    assert {name: winner["variant"]["temperature"] for name, winner in found.items()} == BEST | {"CL": 0.2}
-    assert [one["tied"] for one in found["CL"]["candidates"]] == [False, True]
+    selected = content["winners"]["digits"]
+    assert {name: winner["variant"]["temperature"] for name, winner in selected.items()} == BEST | {"CL": 0.2}
+    assert [candidate["tied"] for candidate in selected["CL"]["candidates"]] == [False, True]
     assert (content["rule"], content["measured"]) == ("largest mean", KNN._asdict())
-    assert {one["runs"] for one in found["HCL"]["candidates"]} == {
+    assert {candidate["runs"] for candidate in selected["HCL"]["candidates"]} == {
         f"HCL,temperature={t},beta=2-100 HCL,temperature={t},beta=2-101" for t in (0.2, 0.5)
     }
     assert set(load_rows(folder / "tuning.parquet")["split"]) == {"validation"}
@@ -85,7 +84,7 @@ def test_winners_are_selected_on_the_validation_split_and_the_same_rows_give_the
     assert (folder / "winners.json").read_bytes() == before
 
 
-def test_a_tuned_study_is_compared_by_the_rows_of_new_seeds(both):
+def test_a_tuned_study_is_compared_on_new_seeds(both):
     folder, _ = both
     gathered = Gathered(folder)
     selection = gathered.selection.set_index("objective")
@@ -93,15 +92,15 @@ def test_a_tuned_study_is_compared_by_the_rows_of_new_seeds(both):
     assert selection.loc["Hardness", "variant"] == selection.loc["HCL", "variant"]
     assert selection.loc["HCL", "at edge"] == "temperature"
     rows = load_rows(folder / "rows-of-blocks.parquet")
-    own = {
+    values = {
         name: KNN.rows_of(rows[(rows["objective"] == name) & (rows["split"] == "test")]).set_index("seed")["value"]
         for name in ("HCL", "CL")
     }
-    assert gathered.comparison["primary"]["difference"] == pytest.approx((own["HCL"] - own["CL"]).mean())
+    assert gathered.comparison["primary"]["difference"] == pytest.approx((values["HCL"] - values["CL"]).mean())
     assert gathered.comparison["seeds"] == 2
 
 
-def test_tables_name_the_chosen_values_ties_and_edges(both):
+def test_tables_and_figures_show_selected_values_ties_and_edges(both):
     folder, _ = both
     gathered = Gathered(folder)
     names = {name: text for (_, name), text in gathered.names.items()}
@@ -112,7 +111,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
         "Hardness": "Hardness (β = 2, t = 0.2, as HCL)",
         "CL-untuned": "CL-untuned",
     }
-    tables = catalogue.tables_by_name(gathered.study)
+    tables = registry.tables_by_name(gathered.study)
     made = tables["differences"].made(gathered)
     assert {name for group in made.groups for name, _ in group.lines} == {
         f"{name} − CL" for name in names.values() if name != names["CL"]
@@ -124,7 +123,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     assert remarks["digits; CL", "t = 0.5"] == "tied"
     assert "edge of t" in remarks["digits; HCL", "β = 2, t = 0.2"]
     assert remarks["digits; HCL", "β = 2, t = 0.5"] == ""
-    figure = catalogue.figures_by_name(gathered.study)["candidates"].made(gathered)
+    figure = registry.figures_by_name(gathered.study)["candidates"].made(gathered)
     described = alternative_text(figure)
     assert described.count("(chosen)") == 3
     assert described.count("HCL on digits at") == 2
@@ -135,7 +134,7 @@ def test_tables_name_the_chosen_values_ties_and_edges(both):
     np.testing.assert_allclose(drawn, sorted(100 * values["value"]), atol=1e-9)
 
 
-def test_rows_of_another_winner_are_refused(both, tmp_path):
+def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):
     folder, _ = both
     rows = load_rows(folder / "rows-of-blocks.parquet")
     rows["variant"] = rows["variant"].mask(rows["objective"] == "Oracle", '{"temperature":0.2}')
@@ -147,7 +146,7 @@ def test_rows_of_another_winner_are_refused(both, tmp_path):
         summarise_study("tuned", tuned_study(), inputs, outputs)
 
 
-def test_candidates_that_were_not_selected_have_no_reported_rows():
+def test_unselected_candidates_are_not_reported():
     names = itertools.product(("a", "b"), ("x", "y"), ('{"t":1}', '{"t":2}'))
     rows = pd.DataFrame(names, columns=["dataset", "objective", "variant"])
     selection = [{"dataset": "a", "objective": "x", "variant": '{"t":2}', "candidates": 2}]
@@ -160,10 +159,10 @@ def test_candidates_that_were_not_selected_have_no_reported_rows():
 @pytest.mark.parametrize(
     ("winners", "fact"), [({}, "no winner of HCL on digits"), ({"HCL": {"beta": 3.0}}, "HCL on digits is .*3.*expected")]
 )
-def test_winners_that_do_not_fit_the_study_are_refused(tmp_path, winners, fact):
+def test_winners_that_do_not_match_the_study_raise_an_error(tmp_path, winners, fact):
     numbers = {"seeds": 1, "mean": 0.5, "standard deviation": None, "low": None, "high": None, "runs": "r", "tied": False}
-    found = {name: {"variant": own, "candidates": [{"variant": own, **numbers}]} for name, own in winners.items()}
-    content = {"rule": "largest mean", "seeds": [100], "measured": KNN._asdict(), "winners": {"digits": found}}
+    of_dataset = {name: {"variant": value, "candidates": [{"variant": value, **numbers}]} for name, value in winners.items()}
+    content = {"rule": "largest mean", "seeds": [100], "measured": KNN._asdict(), "winners": {"digits": of_dataset}}
     path = tmp_path / "winners.json"
     path.write_text(json.dumps(content))
     (study,) = loaded().studies.values()

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
-from trueneg.report.answers import answer, headroom_sentence
+from trueneg.report.findings import answer, headroom_sentence
 from trueneg.stats.comparison import (
     detectable_multiplier,
     headroom,
@@ -418,7 +418,7 @@ def test_a_data_set_without_the_baseline_or_the_oracle_has_no_headroom(absent):
 def test_comparing_and_reporting_need_no_torch():
     modules = [
         "trueneg.stats.comparison",
-        *(f"trueneg.report.{name}" for name in ("catalogue", "plots", "tables", "page", "build")),
+        *(f"trueneg.report.{name}" for name in ("registry", "plots", "tables", "page", "build")),
     ]
     code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,6 +1,6 @@
 """Select one configuration of each tuned objective on its pilot seeds."""
 
-from trueneg.report.tuning import select_winners
+from trueneg.report.summary import select_winners
 from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):

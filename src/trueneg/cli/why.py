@@ -15,7 +15,7 @@ from trueneg.config.configuration import KINDS
 from trueneg.data.user_files import DataChanges
 from trueneg.errors import UserError
 from trueneg.io import seals
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.labels import seed_count, variant_name
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
@@ -162,7 +162,7 @@ def _outdated(path: Path, parts: Sequence[str], artefacts: Path) -> list[str]:
     sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
     if path.is_file() and parts[0] in ("figures", "tables"):
         rows = artefacts / "rows.parquet"
-        if catalogue.drawn_by_other_code(path):
+        if registry.drawn_by_other_code(path):
             sentences.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
         if rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
             sentences.append(f"{path} is older than {rows}; run Snakemake to draw it again")

@@ -11,7 +11,7 @@ from typing import Any
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, write_text
 from trueneg.io.seals import require_intact, sealed_files
-from trueneg.report import catalogue, formats
+from trueneg.report import formats, registry
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
 from trueneg.report.gathered import Gathered
@@ -30,12 +30,12 @@ def draw_study(folder: str | Path) -> None:
         UserError: if any figure or table cannot be drawn; raised after all others are drawn. Tracebacks are in the log.
     """
     folder = Path(folder)
-    gathered, checksum, code, failed = Gathered(folder / "artefacts"), cache(file_checksum), catalogue.report_code(), []
-    drawings = [("figures", figure) for figure in catalogue.figures_by_name(gathered.study).values()]
-    drawings += [("tables", table) for table in catalogue.tables_by_name(gathered.study).values()]
+    gathered, checksum, code, failed = Gathered(folder / "artefacts"), cache(file_checksum), registry.report_code(), []
+    drawings = [("figures", figure) for figure in registry.figures_by_name(gathered.study).values()]
+    drawings += [("tables", table) for table in registry.tables_by_name(gathered.study).values()]
     for kind, drawing in drawings:
         place = f"{kind}/{drawing.name}"
-        kept = folder / catalogue.KEPT / place
+        kept = folder / registry.KEPT / place
         try:
             read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
             made_of = {"code": code, "title": gathered.study.title, "files": read}
@@ -45,18 +45,18 @@ def draw_study(folder: str | Path) -> None:
             failed.append(f"{place} ({type(error).__name__}: {error})")
         else:
             (folder / kind).mkdir(exist_ok=True)
-            for ending in catalogue.FILES[kind]:
+            for ending in registry.FILES[kind]:
                 shutil.copyfile(f"{kept}.{ending}", folder / f"{place}.{ending}")
     if failed:
         raise UserError(
             f"{folder.name}: {len(failed)} of {len(drawings)} figures and tables could not be drawn: {'; '.join(failed)}. "
-            f"The others are in {folder / catalogue.KEPT} and will not be drawn again."
+            f"The others are in {folder / registry.KEPT} and will not be drawn again."
         )
 
 
 def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
     """Write the files of a figure or table unless they exist and were made from the same inputs."""
-    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in catalogue.FILES[kind]]
+    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in registry.FILES[kind]]
     if all(file.is_file() for file in (record, *files)) and record.read_text() == _record(made_of, files):
         return
     record.unlink(missing_ok=True)
@@ -87,13 +87,13 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
         UserError: if a required study cannot be read.
     """
     pages, unread, needed = [], {}, set(map(Path, required))
-    for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
-        results = found.parents[2]
+    for settings in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
+        results, name = settings.parents[2], settings.parts[-3]
         try:
-            require_intact(results, sealed_files(results, f"{found.parts[-3]}/artefacts/"))
-            pages.append(study_page(found.parent))
+            require_intact(results, sealed_files(results, f"{name}/artefacts/"))
+            pages.append(study_page(settings.parent))
         except UserError as error:
-            if found in needed:
+            if settings in needed:
                 raise
-            unread[found.parts[-3]] = str(error)
+            unread[name] = str(error)
     render_page(pages, path, unread)

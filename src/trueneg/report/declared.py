@@ -66,7 +66,7 @@ def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: 
 
 def of_candidates(study: Study, make: Callable[..., Any], caption: str) -> list[Drawing]:
     """Declare the figure or table of all candidates if a trained study selects any variant on the validation split."""
-    if not isinstance(study, TrainedStudy) or all(len(found) == 1 for found in runs.candidates(study).values()):
+    if not isinstance(study, TrainedStudy) or all(len(grid) == 1 for grid in runs.candidates(study).values()):
         return []
     return [Drawing("candidates", make, "Every candidate on the validation split", caption, CANDIDATES)]
 

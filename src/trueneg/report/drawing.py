@@ -19,28 +19,6 @@ if TYPE_CHECKING:
 else:
     Axes = Figure = Any
 
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib, so figures look the same on every machine
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "0.35",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.7,
-    "xtick.color": "0.25",
-    "ytick.color": "0.25",
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9.5,
-    "legend.frameon": False,
-    "lines.markersize": 5.5,
-    "errorbar.capsize": 2.5,
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "trueneg",  # without it, the ids differ in every SVG
-}
-
 STRONGEST = 0.75  # opacity at the maximum of a heatmap
 LONGEST_LINE, MOST_LINES = 200, 40  # maximum characters per line and lines per text that are drawn
 USUAL_LINES, LINE = 3, 0.2  # legend lines that fit in a figure, and the height of each further line in inches
@@ -63,7 +41,7 @@ def in_style():
     """Return a context manager with the report's style on top of matplotlib's defaults, independent of a matplotlibrc file."""
     import matplotlib.style
 
-    return matplotlib.style.context(["default", STYLE])
+    return matplotlib.style.context(["default", Path(__file__).with_name("report.mplstyle")])
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
@@ -160,7 +138,7 @@ def heat_colours(heatmap: np.ndarray) -> np.ndarray:
     return colours
 
 
-def say_empty(axes: Axes, sentence: str) -> None:
+def draw_message(axes: Axes, sentence: str) -> None:
     """Show a sentence in place of an empty plot, so that every figure of the study exists."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
@@ -186,8 +164,8 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
         ".pdf": {"Title": title, "Subject": description, "Creator": None, "Producer": None, "CreationDate": None},
         ".svg": {"Title": title, "Description": description, "Creator": None, "Date": None},
     }
-    written = [path.with_suffix(ending) for ending in metadata]
+    files = [path.with_suffix(ending) for ending in metadata]
     with in_style():
-        for file, entries in zip(written, metadata.values(), strict=True):
+        for file, entries in zip(files, metadata.values(), strict=True):
             figure.savefig(file, dpi=200, metadata=entries, facecolor="white")
-    return written
+    return files

@@ -1,7 +1,8 @@
-"""The finding of each study in one sentence, for the page and the terminal."""
+"""The finding of each study as a sentence, for the page and the terminal, and sentences on headroom and comparisons."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -9,19 +10,139 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.legible import legible
-from trueneg.report.answers import LEVEL, finding, knowing_the_labels
+from trueneg.report.figures.assumption import rho_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import ends, written
+from trueneg.report.labels import seed_count
+from trueneg.report.metrics import (
+    amount,
+    ends,
+    evaluation_name,
+    format_metric,
+    higher_is_better,
+    margin_text,
+    metric_name,
+    with_interval,
+)
 from trueneg.report.tables.assumption import summaries_of
+from trueneg.stats.comparison import NOT_ABOVE_CHANCE
+from trueneg.stats.measurement import Measurement
+
+LEVEL = "95 %"  # confidence level of every interval
+
+
+def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
+    """State the headroom of a data set for corrections of false negatives.
+
+    Args:
+        row: row from :func:`trueneg.stats.comparison.headroom`.
+        metric: name of the measured metric.
+        baseline: display name of the uncorrected objective.
+        oracle: display name of the objective that knows the false negatives, if there is one.
+    """
+    seeds = seed_count([row["seeds"]])
+    if row["seeds"] < 2:
+        share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
+        return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
+    reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
+    level = f"{reached}, chance is {amount(row['chance'], metric)} ({LEVEL} intervals, {seeds})"
+    gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
+    of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
+    if row["label"] == NOT_ABOVE_CHANCE:
+        return f"{baseline} is {row['label']}: {of_oracle}; {level}"
+    return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
+
+
+def answer(row: Any, treatment: str, baseline: str, published: float | None = None) -> str:
+    """State the answer to a study's question, with the seeds, the measurement and, if undecided, the power.
+
+    Args:
+        row: row from :func:`trueneg.stats.comparison.primary_contrast`.
+        treatment: display name of the objective under test.
+        baseline: display name of the objective that it is compared with.
+        published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
+    """
+    metric = row["metric"]
+    measured = f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
+    sentences = [f"{finding(row, treatment, baseline)}.", measured]
+    if row["outcome"] == "undecided" and pd.notna(row["p"]):
+        detectable = amount(row["minimum detectable"], metric, difference=True)
+        power = f"A difference of {detectable} would have been detected with a power of 80 %, given this standard deviation"
+        if published is not None:
+            power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
+        sentences.append(f"{power}.")
+    return " ".join(sentences)
+
+
+def finding(row: Any, treatment: str, baseline: str) -> str:
+    """State in a clause what a comparison found: a gain, a loss, equivalence, or no verdict.
+
+    Gains, losses and their intervals are positive in the direction that the outcome names, even where lower is better. Other
+    differences keep their sign.
+
+    Args:
+        row, treatment, baseline: as for :func:`answer`.
+    """
+    metric, seeds = row["metric"], seed_count([row["seeds"]])
+    name = f"{metric_name(Measurement.of(row))} on {row['dataset']}"
+    cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
+    if row["seeds"] < 2:
+        return f"{cannot_tell}: they share {seeds}, but at least 2 are needed"
+    difference = f"the difference in {name} is {amount(row['difference'], metric, signed=True, difference=True)}"
+    if pd.isna(row["p"]):
+        return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
+    margin = "" if pd.isna(row["margin"]) else margin_text(row["margin"], metric)
+    difference += f" ({LEVEL} interval {ends(row['low'], row['high'], metric)})"
+    difference += "" if higher_is_better(metric) else ", and lower is better"
+    match row["outcome"].split(" ")[0]:
+        case "equivalent":
+            return f"{treatment} and {baseline} are equivalent within {margin}: {difference}"
+        case "undecided":
+            return f"{cannot_tell}: {difference}"
+        case ranked:
+            verb, preposition = ("gains", "over") if ranked == "better" else ("loses", "against")
+            size = amount(abs(row["difference"]), metric, difference=True)
+            within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
+            interval = f"{LEVEL} interval {_unsigned_ends(row, metric)}"
+            return f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({interval})"
+
+
+def knowing_the_labels(row: Any, metric: str) -> str:
+    """State in a clause what the oracle gains; empty without an interval.
+
+    Args:
+        row: row from :func:`trueneg.stats.comparison.headroom`.
+        metric: name of the measured metric.
+    """
+    if pd.isna(row["low"]):
+        return ""
+    if row["low"] <= 0 <= row["high"]:
+        reach = ends(row["low"], row["high"], metric)
+        return f"knowing the labels gives {format_metric(row['difference'], metric, signed=True)} ({reach})"
+    verb = "gains" if (row["difference"] > 0) == higher_is_better(metric) else "loses"
+    return f"knowing the labels {verb} {format_metric(abs(row['difference']), metric)} ({_unsigned_ends(row, metric)})"
+
+
+def _unsigned_ends(row: Any, metric: str) -> str:
+    """Format the ends of an interval that excludes 0 without their sign, which the sentence states in words."""
+    return ends(*sorted((abs(row["low"]), abs(row["high"]))), metric, signed=False)
 
 
 def sentence(gathered: Gathered) -> str:
     """Answer a study's question in one plain sentence; empty if the study has no answer."""
+    return _answers(gathered)[0]
+
+
+def full_answer(gathered: Gathered) -> str:
+    """Return the study's answer with all its numbers; empty if the study asks no question."""
+    return _answers(gathered)[1]
+
+
+def _answers(gathered: Gathered) -> tuple[str, str]:
     if isinstance(gathered.study, TheoryStudy):
-        return _of_errors(default_errors(gathered))
+        return _of_errors(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
-        return _of_contrast(gathered)
-    return _of_correlations(correlations(gathered)) if gathered.study.reports.classes_known else ""
+        return _of_contrast(gathered), gathered.comparison["primary"]["answer"]
+    return _of_correlations(gathered) if gathered.study.reports.classes_known else ("", "")
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
@@ -38,23 +159,11 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
         if not (folder / "study.yaml").is_file():
             continue
         try:
-            found = sentence(Gathered(folder))
+            finding = sentence(Gathered(folder))
         except UserError as error:
-            found = str(error)
-        lines.append(legible(f"{name}: {found or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
+            finding = str(error)
+        lines.append(legible(f"{name}: {finding or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
     return "".join(lines)
-
-
-def default_errors(gathered: Gathered) -> pd.DataFrame:
-    """Return a theory study's mean squared error of each estimator in the default setting."""
-    numbers = gathered.experiment("protocol_numbers")
-    return numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
-
-
-def correlations(gathered: Gathered) -> pd.DataFrame:
-    """Return a likelihood study's rank correlation of each scorer on sentences that affirm a finding, in the first corpus."""
-    summary = gathered.read(*summaries_of(gathered.study))
-    return summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
 
 
 def _of_contrast(gathered: Gathered) -> str:
@@ -68,27 +177,38 @@ def _of_contrast(gathered: Gathered) -> str:
     return f"{'; '.join(filter(None, clauses))}."
 
 
-def _of_errors(errors: pd.DataFrame) -> str:
-    """Name the estimators with the smallest and the largest error."""
-    by_error = errors.sort_values("value", kind="stable")[["estimator", "value"]].itertuples(index=False, name=None)
-    (best, smallest), *_, (worst, largest) = by_error
+def _of_errors(gathered: Gathered) -> tuple[str, str]:
+    """Name the estimators with the smallest and the largest error in a theory study's default setting, and list all errors."""
+    numbers = gathered.experiment("protocol_numbers")
+    errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
+    ranked = errors.sort_values("value", kind="stable").to_dict("records")
+    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for row in errors.to_dict("records"))
     return (
-        f"In the default setting, the smallest mean squared error is that of {best}, {smallest:.2g}, and the largest that of "
-        f"{worst}, {largest:.2g}."
+        f"In the default setting, the smallest mean squared error is that of {ranked[0]['estimator']}, "
+        f"{ranked[0]['value']:.2g}, and the largest that of {ranked[-1]['estimator']}, {ranked[-1]['value']:.2g}.",
+        f"Mean squared errors in the default setting: {listed}. The ranking depends on the numbers of positives and negatives "
+        f"and on the assumed α. {numbers['agrees'].sum()} of {len(numbers)} earlier numbers were reproduced.",
     )
 
 
-def _of_correlations(found: pd.DataFrame) -> str:
-    """State the rank correlation of the first scorer, a language model, and the best of the others."""
-    first = found.iloc[0]
-    others = found.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
+def _of_correlations(gathered: Gathered) -> tuple[str, str]:
+    """State the rank correlation of the first scorer, a language model, and the best of the others, and list those of all.
+
+    They are those of sentences that affirm a finding, in the first corpus of a likelihood study.
+    """
+    summary = gathered.read(*summaries_of(gathered.study))
+    rows = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
+    first = rows.iloc[0]
+    others = rows.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
     relation = "rises with" if first["low"] > 0 else "falls with" if first["high"] < 0 else "has no clear relation to"
     clauses = [
         f"The likelihood under {first['scorer']} {relation} the class probability (rank correlation "
-        f"{written(first['spearman'], 'ρ')}, {LEVEL} interval {ends(first['low'], first['high'], 'ρ', signed=False)})"
+        f"{format_metric(first['spearman'], 'ρ')}, {LEVEL} interval {ends(first['low'], first['high'], 'ρ', signed=False)})"
     ]
     if len(others):
         best = others.iloc[0]
-        reach = ends(best["low"], best["high"], "ρ", signed=False)
-        clauses.append(f"the largest other correlation is that of {best['scorer']}, {written(best['spearman'], 'ρ')} ({reach})")
-    return f"{'; '.join(clauses)}."
+        value, reach = format_metric(best["spearman"], "ρ"), ends(best["low"], best["high"], "ρ", signed=False)
+        clauses.append(f"the largest other correlation is that of {best['scorer']}, {value} ({reach})")
+    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in rows.iterrows())
+    what = "Rank correlation between likelihood and class probability for sentences that affirm a finding"
+    return f"{'; '.join(clauses)}.", f"{what}: {listed} (95 % intervals over classes)."

@@ -71,7 +71,7 @@ def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
     groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
     for title, name, cells in lines:
         groups.setdefault(title, []).append((name, cells))
-    return [Group(title, found) for title, found in groups.items()]
+    return [Group(title, of_title) for title, of_title in groups.items()]
 
 
 def from_frame(frame: pd.DataFrame) -> Table:

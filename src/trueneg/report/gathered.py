@@ -10,7 +10,7 @@ import pandas as pd
 from trueneg.config.configuration import KINDS
 from trueneg.report.declared import primary_dataset
 from trueneg.report.labels import chosen_name, seed_count, variant_name
-from trueneg.report.metrics import evaluation_name, metric_name
+from trueneg.report.metrics import full_name
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records
@@ -107,6 +107,11 @@ class Gathered:
         margin = self.study.primary.margin
         return {} if margin is None else {self.primary: margin}
 
+    @property
+    def oracles(self) -> list[str]:
+        """Names of the objectives that use the ground truth."""
+        return [name for name, objective in self.study.objectives.items() if objective.name == "oracle"]
+
     def chosen(self, objective: str) -> str:
         """Return the selected variant of an objective on the primary contrast's data set."""
         of_dataset = self.selection[self.selection["dataset"] == self.dataset]
@@ -124,25 +129,24 @@ class Gathered:
     @property
     def protocol_notes(self) -> list[str]:
         """A sentence about the committed file that names the study's comparisons; empty if there is none."""
-        found = self.comparison.get("protocol")
-        if not found:
+        protocol = self.comparison.get("protocol")
+        if not protocol:
             return []
-        file = f"Protocol: {found['file']} (SHA-256 {found['checksum'][:12]}"
+        file = f"Protocol: {protocol['file']} (SHA-256 {protocol['checksum'][:12]}"
         rest = "Comparisons that it does not name are exploratory."
-        if found["date"] is None:
+        if protocol["date"] is None:
             return [f"{file}). Its commit is unknown, so it cannot be known whether it precedes these runs. {rest}"]
-        when = "before the first of these runs finished" if found["beforehand"] else "after the first of these runs finished"
-        return [f"{file}, committed on {found['date'][:10]}), committed {when}. {rest}"]
+        when = "before" if protocol["beforehand"] else "after"
+        return [f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these runs finished. {rest}"]
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
         """Names of the objectives in tables, with the values selected for them, by data set and objective."""
-        return {
-            (one["dataset"], one["objective"]): chosen_name(
-                one["objective"], one["variant"], one.get("variants", ()), one.get("follows")
-            )
-            for one in self.comparison["selection"]
-        }
+        names = {}
+        for entry in self.comparison["selection"]:
+            dataset, objective = entry["dataset"], entry["objective"]
+            names[dataset, objective] = chosen_name(objective, entry["variant"], entry.get("variants", ()), entry.get("follows"))
+        return names
 
     @property
     def selected_by(self) -> Measurement:
@@ -159,10 +163,9 @@ class Gathered:
         pairs = [(self.names[entry["dataset"], entry["objective"]], entry) for entry in swept]
         tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
         baselines = dict.fromkeys(name for name, entry in pairs if entry["objective"] == self.baseline)
-        how = f"{evaluation_name(measured)}, {metric_name(measured)}"
         sentences = [
-            f"Values in parentheses were selected on the validation split by {how}: the largest mean over {stage}seeds "
-            f"({seed_count(entry['seeds'] for entry in swept)}).",
+            f"Values in parentheses were selected on the validation split by {full_name(measured)}: the largest mean over "
+            f"{stage}seeds ({seed_count(entry['seeds'] for entry in swept)}).",
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
             SHARED_IMAGES if self.study.tuning is not None and self.study.dataset.resplit else "",
@@ -170,15 +173,20 @@ class Gathered:
         return [*filter(None, sentences), *self.edge_notes]
 
     @property
+    def table_notes(self) -> list[str]:
+        """The notes under every table that shows selected variants."""
+        return [*self.selection_notes, *self.data_notes]
+
+    @property
     def edge_notes(self) -> list[str]:
         """A note on the selected variants that are at the edge of their grid; empty if there are none."""
-        at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
-        names = dict.fromkeys(f"{one['objective']} ({one['at edge']})" for one in at_edge)
+        at_edge = (entry for entry in self.comparison["selection"] if entry.get("at edge"))
+        names = dict.fromkeys(f"{entry['objective']} ({entry['at edge']})" for entry in at_edge)
         note = f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."
         return [note] if names else []
 
     @property
-    def own_note(self) -> str:
+    def study_note(self) -> str:
         """The study's note and the notes on its data, for footnotes that do not mention the selection."""
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
@@ -195,4 +203,4 @@ class Gathered:
             names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
             sentences = [f"One variant each of {names}, selected on the validation split of each data set."]
             sentences += self.edge_notes
-        return " ".join(filter(None, [*sentences, self.own_note]))
+        return " ".join(filter(None, [*sentences, self.study_note]))

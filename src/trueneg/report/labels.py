@@ -76,7 +76,7 @@ def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), foll
         return objective
     parts = []
     for key, value in json.loads(variant).items():
-        grid = dict.fromkeys(format_value(json.loads(one)[key]) for one in variants)
+        grid = dict.fromkeys(format_value(json.loads(other)[key]) for other in variants)
         parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}" + (f" of {', '.join(grid)}" if len(grid) > 1 else ""))
     return f"{objective} ({'; '.join(parts)})"
 
@@ -88,9 +88,9 @@ def seed_count(counts: Iterable[int]) -> str:
         >>> seed_count([8, 8]), seed_count([1]), seed_count([6, 8])
         ('8 seeds', '1 seed', '6 to 8 seeds')
     """
-    found = sorted(set(map(int, counts)))
-    ends = " to ".join(map(str, dict.fromkeys(found[:1] + found[-1:]))) or "no"
-    return f"{ends} seed" if found == [1] else f"{ends} seeds"
+    distinct = sorted(set(map(int, counts)))
+    ends = " to ".join(map(str, dict.fromkeys(distinct[:1] + distinct[-1:]))) or "no"
+    return f"{ends} seed" if distinct == [1] else f"{ends} seeds"
 
 
 def with_unit(text: str, of: str) -> str:

@@ -1,4 +1,4 @@
-"""Table layouts of an image–text study: all tasks side by side, and each task by class, finding or direction."""
+"""Table layouts of image–text studies: all tasks side by side, and each task by class, finding or direction; retrieval means."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,21 +7,52 @@ import pandas as pd
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import metric_name
-from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, REGIONS, SENTENCES, lengths, sentence_labels, with_means
-from trueneg.report.tables.building import Comparison, Head, Layout
+from trueneg.report.tables.building import Head, Layout
 from trueneg.stats.measurement import Measurement, measurements
+from trueneg.store.rows import COLUMNS, typed
+
+DIRECTIONS = ("text to image", "image to text")
+SENTENCES, REGIONS = "retrieval sentence", "region retrieval"
+PRECISION, CHEXPERT = "precision", "chexpert 8x200"
+
+
+def lengths(rows: pd.DataFrame, metric: str = "R") -> list[int]:
+    """Return the values of k for which the rows contain R@k (or Prec@k), in ascending order."""
+    return sorted(set(rows.loc[rows["metric"] == metric, "k"].dropna().astype(int)))
+
+
+def sentence_labels(rows: pd.DataFrame) -> str | None:
+    """Return the relevance used for sentence retrieval: the ground truth if it is known; None if there is no such retrieval."""
+    relevance = set(rows.loc[rows["task"] == SENTENCES, "labels"])
+    return next((labels for labels in ("truth", "report") if labels in relevance), None)
+
+
+def with_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the means of R and Prec over both directions at each k, and over k in each direction, skipping rows of single labels.
+
+    The rows already contain the mean over directions and k.
+
+    Args:
+        rows: tidy rows; they may include other tasks.
+    """
+    at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
+    names = [column for column in COLUMNS if column != "value"]
+    # Rows that differ only in the direction, or only in k, become the same measurement of a run.
+    pooled: Any = [typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA))]
+    means = [part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean() for part in pooled]
+    return pd.concat([rows, *means], ignore_index=True)
+
 
 RELEVANCE = {"truth": "relevant: all true pairs", "report": "relevant: pairs from the same report"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
 
 
-def comparison_of(gathered: Gathered) -> Comparison:
-    """Collect the data that all tables of a study share, from its selected variants."""
-    # Use the test split only: some classes of the validation split may not be measurable on any seed's test split.
-    rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
-    notes = [*gathered.selection_notes, *gathered.data_notes]
-    oracles = [name for name, objective in gathered.study.objectives.items() if objective.name == "oracle"]
-    return Comparison(rows, gathered.baseline, oracles, gathered.headroom, gathered.margins, notes, gathered.names)
+def compared_rows(gathered: Gathered) -> pd.DataFrame:
+    """Return the rows of the selected variants on the test split, with the means of :func:`with_means`.
+
+    Some classes of the validation split may not be measurable on any seed's test split.
+    """
+    return with_means(gathered.rows[gathered.rows["split"] == "test"])
 
 
 def tasks(rows: pd.DataFrame) -> Layout:
@@ -29,24 +60,24 @@ def tasks(rows: pd.DataFrame) -> Layout:
 
     Retrieval is between boxed regions and sentences, as in the paper, or, if that is not measured, between images and sentences.
     """
-    held = set(measurements(rows))
+    measured = set(measurements(rows))
     title, recall = "retrieval between boxed regions and sentences, both directions", Measurement(REGIONS, "R", "pair")
-    if recall not in held:
+    if recall not in measured:
         # Use the list length closest to 10, the shortest in the paper.
         length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)
         title = "retrieval between images and sentences, both directions"
         recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
-    known = {
+    by_title = {
         "zero-shot classification": [Measurement("zero-shot", "AUC"), Measurement("zero-shot", "ACC")],
         "grounding": [Measurement("grounding", "CNR"), Measurement("grounding", "mIoU")],
         title: [recall, recall._replace(metric="MedR", k=None)],
         "CheXpert 8×200": [Measurement(CHEXPERT, "Prec")],
         f"linear probe, {100 * share:g} % of the labels": [Measurement("linear probe", "AUC", fraction=share)],
     }
-    found = [(title, measured) for title, of_task in known.items() for measured in of_task if measured in held]
-    heads = [Head(title, metric_name(measured), measured.metric) for title, measured in found]
-    return Layout(heads, {"": [measured for _, measured in found]})
+    columns = [(title, key) for title, of_task in by_title.items() for key in of_task if key in measured]
+    heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
+    return Layout(heads, {"": [key for _, key in columns]})
 
 
 def zero_shot(rows: pd.DataFrame) -> Layout:

@@ -9,7 +9,7 @@ from trueneg.stats.measurement import Measurement
 DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank correlation is not a task metric
 
 
-def written(value: float, metric: str, signed: bool = False) -> str:
+def format_metric(value: float, metric: str, signed: bool = False) -> str:
     """Format a value without its unit.
 
     Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values close to zero get one more.
@@ -20,9 +20,9 @@ def written(value: float, metric: str, signed: bool = False) -> str:
         signed: whether positive values get a plus sign, as differences do.
 
     Example:
-        >>> written(0.9184, "accuracy"), written(-0.0191, "accuracy", signed=True)
+        >>> format_metric(0.9184, "accuracy"), format_metric(-0.0191, "accuracy", signed=True)
         ('91.8', '−1.9')
-        >>> written(0.8617, "AUC"), written(0.104, "R"), written(115, "MedR")
+        >>> format_metric(0.8617, "AUC"), format_metric(0.104, "R"), format_metric(115, "MedR")
         ('0.862', '10.4', '115.0')
     """
     if math.isnan(value):
@@ -50,7 +50,7 @@ def with_interval(value: float, low: float, high: float, metric: str, signed: bo
 
 def amount(value: float, metric: str, signed: bool = False, difference: bool = False) -> str:
     """Format a value with its unit."""
-    return f"{written(value, metric, signed)} {unit(metric, difference)}".rstrip()
+    return f"{format_metric(value, metric, signed)} {unit(metric, difference)}".rstrip()
 
 
 def margin_text(value: float, metric: str) -> str:
@@ -60,14 +60,14 @@ def margin_text(value: float, metric: str) -> str:
         >>> margin_text(0.0025, "accuracy"), margin_text(0.01, "accuracy"), margin_text(0.02, "AUC")
         ('0.25 points', '1.0 points', '0.020')
     """
-    scaled, usual = value * scale(metric), written(value, metric)
+    scaled, usual = value * scale(metric), format_metric(value, metric)
     text = usual if math.isclose(float(usual), scaled) else f"{scaled:g}"
     return f"{text} {unit(metric, difference=True)}".rstrip()
 
 
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
     """Format an interval in brackets, without its unit."""
-    return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
+    return f"[{format_metric(low, metric, signed)}, {format_metric(high, metric, signed)}]"
 
 
 def ends(low: float, high: float, metric: str, signed: bool = True) -> str:
@@ -77,7 +77,7 @@ def ends(low: float, high: float, metric: str, signed: bool = True) -> str:
         >>> ends(-0.001, 0.025, "accuracy"), ends(0.003, 0.015, "accuracy", signed=False)
         ('−0.1 to +2.5', '0.3 to 1.5')
     """
-    return f"{written(low, metric, signed)} to {written(high, metric, signed)}"
+    return f"{format_metric(low, metric, signed)} to {format_metric(high, metric, signed)}"
 
 
 def minus(text: str) -> str:
@@ -150,6 +150,11 @@ def evaluation_name(of: Measurement) -> str:
     if of.direction and of.metric == "Prec":
         parts.append(of.direction)
     return ", ".join(parts)
+
+
+def full_name(of: Measurement, separator: str = ", ") -> str:
+    """Return the names of the evaluation and of the metric."""
+    return evaluation_name(of) + separator + metric_name(of)
 
 
 def _measure(metric: str) -> Metric:

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from trueneg.report.drawing import Axes, Figure, LineStyle, panels, say_empty
+from trueneg.report.drawing import Axes, Figure, LineStyle, draw_message, panels
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, seed_count
-from trueneg.report.metrics import evaluation_name, metric_name, with_interval
+from trueneg.report.metrics import full_name, with_interval
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement, measurements
 
@@ -56,21 +56,21 @@ def facets(
     columns = min(columns or (3 if len(by) == 1 else len(values[1])), len(places)) or 1
     rows = -(-len(places) // columns) or 1
     figure, axes = panels(rows, columns, max(6.4, size[0] * columns), 1.3 + size[1] * rows, share)
-    found = []
+    drawn = []
     for number, (plot, place) in enumerate(zip(axes.flat, places, strict=False)):
         last_row = number + columns >= len(places)
         plot.set(title=title.format(*place), xlabel=xlabel if last_row else "", ylabel="" if number % columns else ylabel)
         if share:
             plot.tick_params(labelbottom=last_row)
         if place in parts:
-            found.append((plot, place, parts[place]))
+            drawn.append((plot, place, parts[place]))
         else:
-            say_empty(plot, empty)
+            draw_message(plot, empty)
     for plot in axes.flat[len(places) :]:
         plot.set_axis_off()
     if not places:
-        say_empty(axes[0, 0], empty)
-    return figure, found
+        draw_message(axes[0, 0], empty)
+    return figure, drawn
 
 
 def draw_intervals(
@@ -108,16 +108,14 @@ def draw_intervals(
         line = table[table[by] == name].dropna(subset=y).sort_values(x)
         places, values = line[x].to_numpy(float), factor * line[y].to_numpy(float)
         low, high = (factor * line[end].to_numpy(float) for end in ("low", "high"))
-        own = {**style._asdict(), "label": name} | look
+        look_of_line = {**style._asdict(), "label": name} | look
         if band:
-            plot.plot(places, values, **own)
+            plot.plot(places, values, **look_of_line)
             plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
             continue
-        reach = np.abs([values - low, high - values])
-        if sideways:
-            drawn = plot.errorbar(values, places, xerr=reach, elinewidth=1, **own)
-        else:
-            drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **own)
+        points = {"x": values, "y": places} if sideways else {"x": places, "y": values}
+        reach = {"xerr" if sideways else "yerr": np.abs([values - low, high - values])}
+        drawn = plot.errorbar(**points, **reach, elinewidth=1, **look_of_line)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
         shift = apart / 72 * (number - (len(styles) - 1) / 2)
         move = ScaledTranslation(0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans)
@@ -156,7 +154,7 @@ def forest(
     plot.tick_params(axis="y", length=0)
 
 
-def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
+def set_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     """Place ticks only at the measured values."""
     if axis.logarithmic:
         plot.set_xscale("log")
@@ -166,32 +164,38 @@ def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     plot.margins(x=0.06)
 
 
-def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """Compute the means, or the paired differences from the baseline if one is given, as ``shown`` with intervals."""
+def shown_values(rows: pd.DataFrame, baseline: str | None, *wanted: Measurement) -> pd.DataFrame:
+    """Compute the means of measurements, or their paired differences from the baseline if one is given, as ``shown``.
+
+    At least one of the measurements must be present.
+    """
+    chosen = pd.concat([key.rows_of(rows) for key in wanted])
+    if chosen.empty:
+        present = "; ".join(map(full_name, measurements(rows))) or "none"
+        raise ValueError(f"There is nothing to draw for {full_name(wanted[0])}; found {present}.")
     if baseline is None:
-        return means(rows).rename(columns={"mean": "shown"})
-    return paired_differences(rows, baseline).rename(columns={"difference": "shown"})
+        return means(chosen).rename(columns={"mean": "shown"})
+    return paired_differences(chosen, baseline).rename(columns={"difference": "shown"})
 
 
-def bars(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
+def zero_line(plot: Axes, baseline: str | None, styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
+    """Draw the baseline of paired differences as a line at zero, and return its legend entry; none for means."""
+    if baseline is None:
+        return {}
+    plot.axhline(0, color=styles[baseline].color, linewidth=1)
+    return {f"{baseline} (zero line)": LineStyle(styles[baseline].color, "", "-")}
+
+
+def interval_note(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
     """Return the sentence that explains the intervals in a figure."""
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
 
 
-def in_words(row: Any, metric: str, signed: bool) -> str:
+def value_text(row: Any, metric: str, signed: bool) -> str:
     """Describe what is shown of a row, with its interval, for the alternative text."""
     return with_interval(row["shown"], row["low"], row["high"], metric, signed)
 
 
-def values_in_words(line: pd.DataFrame, metric: str, signed: bool) -> str:
+def points_text(line: pd.DataFrame, metric: str, signed: bool) -> str:
     """Describe the points of a line for the alternative text."""
-    return ", ".join(f"{in_words(row, metric, signed)} at {row['x']:g}" for _, row in line.iterrows())
-
-
-def rows_measuring(table: pd.DataFrame, *wanted: Measurement) -> pd.DataFrame:
-    """Select the rows of the wanted measurements; at least one of them must be present."""
-    found = pd.concat([one.rows_of(table) for one in wanted])
-    if found.empty:
-        known = "; ".join(f"{evaluation_name(one)}, {metric_name(one)}" for one in measurements(table)) or "none"
-        raise ValueError(f"There is nothing to draw for {evaluation_name(wanted[0])}, {metric_name(wanted[0])}; found {known}.")
-    return found
+    return ", ".join(f"{value_text(row, metric, signed)} at {row['x']:g}" for _, row in line.iterrows())

@@ -31,39 +31,39 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
         UserError: if the file lacks a paper, table, task, method or setting that the study names.
     """
     rows = []
-    for one in study.published:
-        datasets = {setting: label for label, setting in one.settings.items()}
-        for entry in _entries(one, path).to_dict("records"):
+    for paper in study.published:
+        datasets = {setting: label for label, setting in paper.settings.items()}
+        for entry in _entries(paper, path).to_dict("records"):
             place = ", ".join(filter(None, (entry["task"], entry["setting"], entry["metric"])))
             divisor = 100 if entry["unit"] == "%" else 1
             dataset = datasets.get(entry["setting"]) if datasets else primary_dataset(study)
-            named = [objective for objective, method in one.methods.items() if method == entry["method"]]
+            named = [objective for objective, method in paper.methods.items() if method == entry["method"]]
             same = [entry["method"]] if entry["method"] in study.objectives else []
-            found = {
+            row = entry | {
                 "dataset": dataset,
-                "method": entry["method"],
-                "printed as": f"{one.paper}, {entry['table']}: {place}",
+                "printed as": f"{paper.paper}, {entry['table']}: {place}",
                 "task": entry["measured_task"],
                 "metric": entry["measured_metric"],
+                "value": entry["value"] / divisor,
+                "standard_error": entry["standard_error"] / divisor,
             }
-            values = {column: entry[column] / divisor for column in ("value", "standard_error")}
-            row = {key: entry[key] for key in KEYS[2:]} | found | values
             rows += [row | {"objective": objective} for objective in (dataset and (named or same)) or [None]]
     return typed(pd.DataFrame(rows, columns=COLUMNS))
 
 
-def _entries(one: Published, path: str | Path) -> pd.DataFrame:
+def _entries(paper: Published, path: str | Path) -> pd.DataFrame:
     """Return the rows of config/published.csv for the tables of one paper."""
     table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(OPTIONAL, ""))
-    named = {"paper": [one.paper], "table": one.tables, "task": [one.task] if one.task else [], "method": one.methods.values()}
-    for column, names in (named | {"setting": one.settings.values()}).items():
-        known = dict.fromkeys(table[column])
+    filters = {"paper": [paper.paper], "table": paper.tables, "task": [paper.task] if paper.task else []}
+    wanted = filters | {"method": paper.methods.values(), "setting": paper.settings.values()}
+    for column, names in wanted.items():
+        values = dict.fromkeys(table[column])
         for name in names:
-            if name not in known:
+            if name not in values:
                 raise UserError(
-                    f"{path}: no row for {one.paper} has the {column} {name!r}; expected one of: {', '.join(map(repr, known))}. "
-                    "Correct `published` in the study."
+                    f"{path}: no row for {paper.paper} has the {column} {name!r}; expected one of: "
+                    f"{', '.join(map(repr, values))}. Correct `published` in the study."
                 )
-        if names and column in ("paper", "table", "task"):
+        if names and column in filters:
             table = table[table[column].isin(names)]
     return table

@@ -1,4 +1,4 @@
-"""Gather a study's rows in one table, select variants, check each data set, and answer the study's question."""
+"""Select the winners of a tuned study; gather a study's rows, select variants, check each data set and answer its question."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.answers import answer, headroom_sentence
+from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
@@ -26,7 +26,26 @@ from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
 from trueneg.store.records import RunRecord, read_json, read_rows
 from trueneg.store.rows import load_rows
-from trueneg.store.winners import chosen, read_winners
+from trueneg.store.winners import as_text, chosen, read_winners, select_from
+
+
+def select_winners(
+    paths: Iterable[str | Path], settings: Mapping[str, Any], *, winners: str | Path, validation: str | Path
+) -> None:
+    """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
+
+    Args:
+        paths: rows of the candidates, one file per block of pilot seeds.
+        settings: result of :func:`trueneg.store.winners.selecting`.
+        winners: JSON file to write. The same rows give the same bytes, so rewriting it reruns nothing.
+        validation: parquet file to write with the rows of the validation split; those of the test split are not gathered.
+
+    Raises:
+        UserError: if a candidate has no validation rows of the measurement.
+    """
+    content, rows = select_from(pd.concat(map(load_rows, paths), ignore_index=True), settings)
+    write_tables({validation: rows})
+    write_text(winners, as_text(content))
 
 
 def summarise_study(
@@ -50,9 +69,8 @@ def summarise_study(
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
-    records = [record for path in inputs.runs for record in read_json(path, list[RunRecord])]
-    records += [record for path in inputs.pilots for record in read_json(path, list[RunRecord])]
-    _refuse_other_runs(name, study, records, inputs.winners)
+    records = [record for path in (*inputs.runs, *inputs.pilots) for record in read_json(path, list[RunRecord])]
+    _require_same_settings(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
@@ -61,8 +79,7 @@ def summarise_study(
         raise UserError(f"primary: {error}") from error
     comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     published = published_numbers(study, inputs.published)
-    tables = {outputs.rows: rows, outputs.curves: curves, outputs.candidates: candidates, outputs.published: published}
-    write_tables(tables)
+    write_tables({outputs.rows: rows, outputs.curves: curves, outputs.candidates: candidates, outputs.published: published})
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
         write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
@@ -70,7 +87,7 @@ def summarise_study(
 
 def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
     """Return the variant of each objective on each data set, the candidates, and the measurement used for the selection."""
-    variants = {objective: list(found.values()) for objective, found in study_runs.candidates(study).items()}
+    variants = {objective: list(grid.values()) for objective, grid in study_runs.candidates(study).items()}
     measured = study.selected_by
     if winners:
         measured, candidates = read_winners(winners)
@@ -83,26 +100,26 @@ def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.
     followed = study_runs.followed(study)
     details: list[dict[str, Any]] = []
     for dataset, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(index=False):
-        own = candidates[(candidates["dataset"] == dataset) & (candidates["objective"] == objective)]
-        detail = {"at edge": at_edge(variant, own["variant"]), "tied": list(own.loc[own["tied"].astype(bool), "variant"])}
-        details.append(detail | {"variants": list(own["variant"]), "follows": followed.get(objective)})
+        grid = candidates[(candidates["dataset"] == dataset) & (candidates["objective"] == objective)]
+        detail = {"at edge": at_edge(variant, grid["variant"]), "tied": list(grid.loc[grid["tied"].astype(bool), "variant"])}
+        details.append(detail | {"variants": list(grid["variant"]), "follows": followed.get(objective)})
     return pd.concat([selection, pd.DataFrame(details, index=selection.index)], axis="columns"), candidates, measured
 
 
 def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return the selection made on the pilot seeds, in the format of :func:`trueneg.stats.comparison.select`."""
-    found = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"].nunique().rename("seeds").reset_index()
-    found = found.assign(candidates=1, **{"validation mean": np.nan})
-    for (dataset, objective), own in candidates.groupby(["dataset", "objective"]):
-        (winner,) = own[own["chosen"]].to_dict("records")
-        is_own = (found["dataset"] == dataset) & (found["objective"] == objective)
-        if set(found.loc[is_own, "variant"]) - {winner["variant"]}:
+    selection = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"].nunique().reset_index(name="seeds")
+    selection = selection.assign(candidates=1, **{"validation mean": np.nan})
+    for (dataset, objective), grid in candidates.groupby(["dataset", "objective"]):
+        (winner,) = grid[grid["chosen"]].to_dict("records")
+        is_tuned = (selection["dataset"] == dataset) & (selection["objective"] == objective)
+        if set(selection.loc[is_tuned, "variant"]) - {winner["variant"]}:
             raise ValueError(f"rows of {objective} on {dataset} are not from its winner, {winner['variant']}; train it again")
-        found.loc[is_own, ["candidates", "seeds", "validation mean"]] = len(own), winner["seeds"], winner["mean"]
-    return found
+        selection.loc[is_tuned, ["candidates", "seeds", "validation mean"]] = len(grid), winner["seeds"], winner["mean"]
+    return selection
 
 
-def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
+def _require_same_settings(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot do so."""
     requested: dict[tuple[str, str, int], Any] = {}
     for job in study_runs.jobs(name, study):
@@ -116,9 +133,9 @@ def _refuse_other_runs(name: str, study: Any, records: Iterable[Mapping[str, Any
         if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
             different.append("evaluation")
         if different:
-            found = f"run {record['id']} was made with settings other than the study's ({'; '.join(different)})"
+            problem = f"run {record['id']} was made with settings other than the study's ({'; '.join(different)})"
             remedy = f"Restore the settings, or remove results/{name}/manifests to train with the new ones."
-            raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {found}. {remedy}")
+            raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {problem}. {remedy}")
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:
@@ -132,13 +149,12 @@ def at_edge(variant: str, variants: Iterable[str]) -> str:
         >>> at_edge('{"size":8}', ['{"size":8}', '{"size":16}', '{"size":24}'])
         'size'
     """
-    chosen, grids = json.loads(variant), [json.loads(one) for one in variants]
-    found = []
-    for key, value in chosen.items():
-        grid = {each[key] for each in grids if type(each[key]) in (int, float)}
+    grids, keys = [json.loads(other) for other in variants], []
+    for key, value in json.loads(variant).items():
+        grid = {settings[key] for settings in grids if type(settings[key]) in (int, float)}
         if type(value) in (int, float) and len(grid) > 1 and value in (min(grid), max(grid)):
-            found.append(key)
-    return ", ".join(found)
+            keys.append(key)
+    return ", ".join(keys)
 
 
 def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
@@ -162,9 +178,9 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     }
     for label in study_runs.datasets(study):
         of_dataset = rows[rows["dataset"] == label]
-        found = headroom(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured, upwards)
+        labelled = headroom(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured, upwards)
         names = shown[label, primary.baseline], shown.get((label, primary.oracle))
-        parts.append(found.assign(sentence=headroom_sentence(found.iloc[0], measured.metric, *names)))
+        parts.append(labelled.assign(sentence=headroom_sentence(labelled.iloc[0], measured.metric, *names)))
     contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
     treatment, baseline = shown[dataset, primary.treatment], shown[dataset, primary.baseline]
     contrast["answer"] = answer(contrast, treatment, baseline, primary.published)
@@ -183,7 +199,7 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def _chance(study: Any, rows: pd.DataFrame) -> float:
     """Return the chance level of the primary measurement."""
     measured = study.primary.measurement
-    task = next(task for one, task in measured_by(study).items() if one.task == measured.task)
+    task = next(task for key, task in measured_by(study).items() if key.task == measured.task)
     chance: Any = task.chance(measured)
     if not isinstance(chance, Measurement):
         return chance

@@ -9,8 +9,8 @@ from trueneg.report.drawing import Figure
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.figures.sweeps import note_along, places_of, sweep_figure, swept_objective
 from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import with_means
 from trueneg.report.plots import Axis
-from trueneg.report.retrieval import with_means
 from trueneg.specs.settings import Study
 
 ORDER = 80
@@ -22,28 +22,28 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the ablation figures for the settings that an image–text study sweeps."""
     if not isinstance(study, ImageTextStudy):
         return []
-    found = []
+    drawings = []
     title = "Primary measurement against the batch size"
     caption = "ReCo's Fig. 5 (a): a larger batch has more negatives, and more false negatives among them."
     if "batch_size" in study.conditions:
-        found += twins(study, "ablation_batch_size", by_batch_size, title, caption)
+        drawings += twins(study, "ablation_batch_size", by_batch_size, title, caption)
     elif isinstance(study.training.batch_size, list) and study.tuning is None:
-        found += twins(study, "ablation_batch_size", by_variant, title, caption, field="batch_size", axis=BATCH_AXIS)
+        drawings += twins(study, "ablation_batch_size", by_variant, title, caption, field="batch_size", axis=BATCH_AXIS)
     if isinstance(study.projection.dimensions, list) and study.tuning is None:
         title, caption = "Primary measurement against the embedding size", "ReCo's Fig. 5 (b)."
-        found += twins(study, "ablation_dimensions", by_variant, title, caption, field="dimensions", axis=DIMENSIONS_AXIS)
+        drawings += twins(study, "ablation_dimensions", by_variant, title, caption, field="dimensions", axis=DIMENSIONS_AXIS)
     if (objective := swept_objective(study, "reco", "negative_weight")) is not None:
         title = "Primary measurement against ReCo's weight of the negatives"
         caption = "ReCo's Fig. 5 (c): for which values of λ does ReCo beat the baseline?"
-        found += twins(study, "ablation_strength", by_strength, title, caption, objective=objective)
-    return found
+        drawings += twins(study, "ablation_strength", by_strength, title, caption, objective=objective)
+    return drawings
 
 
 def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
     """Plot the primary measurement against the batch size; each batch size is one condition of the study."""
-    conditions = {label: values for label, (values, _) in runs.conditions(gathered.study).items()}
-    others = conditions[gathered.dataset] | {"batch_size": None}
-    places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
+    settings = {label: values for label, (values, _) in runs.conditions(gathered.study).items()}
+    others = settings[gathered.dataset] | {"batch_size": None}
+    places = {label: values["batch_size"] for label, values in settings.items() if values | {"batch_size": None} == others}
     return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)
 
 
@@ -52,8 +52,8 @@ def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis)
     of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
     for objective, variants in runs.variants(gathered.study).items():
         for variant, value in places_of(variants.values(), gathered.chosen(objective), field).items():
-            own = of_dataset[(of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)]
-            parts.append(own.assign(dataset=f"{field}={value:g}"))
+            of_variant = (of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)
+            parts.append(of_dataset[of_variant].assign(dataset=f"{field}={value:g}"))
             places[f"{field}={value:g}"] = value
     rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, field)
     return accuracy_by_condition(rows, places, gathered.primary, baseline, axis, note)

@@ -35,11 +35,11 @@ def drawings(study: Study) -> list[Drawing]:
     title = "Class probability against likelihood, all sentences"
     caption = "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the fitted a·p^k."
     options = {"files": files, "sentences": "all sentences"}
-    found = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
+    drawings = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
     title = "Class probability against likelihood, sentences that affirm a finding"
     caption = "Without denials and filler, which have both high likelihoods and high frequencies."
     options = options | {"sentences": "findings only"}
-    return [*found, Drawing("assumption_findings", make, title, caption, read, options, headline=True)]
+    return [*drawings, Drawing("assumption_findings", make, title, caption, read, options, headline=True)]
 
 
 def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
@@ -54,8 +54,8 @@ def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], se
     chosen, calibration = (table[table["sentences"] == sentences] for table in (summary, calibration))
     points = points if sentences == "all sentences" else points[points["finding"]]
     corpus = chosen["corpus"].iloc[0]
-    figure, found = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
-    for plot, (scorer,), rows in found:
+    figure, parts = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
+    for plot, (scorer,), rows in parts:
         row, bins = rows.iloc[0], calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
         most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
         sizes = 4 + 4 * np.log1p(most["count"])
@@ -74,7 +74,7 @@ def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], se
     )
     values = "; ".join(f"{row['scorer']} ρ {rho_text(row)}, k {row['k']:.3g}" for _, row in chosen.iterrows())
     return finish(
-        figure, [about, gathered.own_note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}."
+        figure, [about, gathered.study_note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}."
     )
 
 

@@ -36,8 +36,8 @@ def approximation_errors(gathered: Gathered) -> Figure:
     frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
     labels: dict[str, Any] = {"xlabel": "Negatives per anchor, N", "ylabel": "Nats"}
-    figure, found = facets(frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels)
-    for plot, _, part in found:
+    figure, parts = facets(frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels)
+    for plot, _, part in parts:
         by_quantity = dict(list(part.groupby("quantity")))
         draw_sampled(plot, by_quantity["|L − L̄|"], styles, "objective", x="negatives")
         for name, bound in by_quantity["Proposition 1"].groupby("objective"):
@@ -53,7 +53,7 @@ def approximation_errors(gathered: Gathered) -> Figure:
     )
     largest = frame.loc[frame["quantity"] == "|L − L̄|", "value"].max()
     described = f"Approximation errors, at most {largest:.3g}, below their bounds."
-    return finish(figure, [about, gathered.own_note], described)
+    return finish(figure, [about, gathered.study_note], described)
 
 
 @drawings.add(
@@ -64,8 +64,8 @@ def supervised_bound(gathered: Gathered) -> Figure:
     """Plot Lemma 2 on a labelled data set: the asymptotic debiased loss against N, above the mean classifier's loss."""
     frame = gathered.experiment("supervised_bound").sort_values("imbalance", kind="stable")
     labels: dict[str, Any] = {"title": "r = {:g}", "xlabel": "Negatives N", "ylabel": "Loss (nats)"}
-    figure, found = facets(frame, "imbalance", size=(2.6, 2.6), columns=frame["imbalance"].nunique(), share=True, **labels)
-    for plot, _, part in found:
+    figure, parts = facets(frame, "imbalance", size=(2.6, 2.6), columns=frame["imbalance"].nunique(), share=True, **labels)
+    for plot, _, part in parts:
         loss = part[part["quantity"] == DEBIASED].sort_values("negatives")
         promised, look = loss[loss["promised"]], DEBIASED_STYLE._asdict()
         plot.plot(loss["negatives"], loss["value"], markerfacecolor="white", **look)
@@ -78,7 +78,7 @@ def supervised_bound(gathered: Gathered) -> Figure:
     about = "Filled markers: values of N for which Lemma 2 guarantees a loss above the mean classifier's. Computed exactly."
     supervised = frame[frame["quantity"].isin(SUPERVISED)]
     values = "; ".join(f"{row['quantity']} {row['value']:.3g} at r = {row['imbalance']:g}" for _, row in supervised.iterrows())
-    return finish(figure, [about, gathered.own_note], f"Asymptotic debiased loss above supervised losses: {values}.")
+    return finish(figure, [about, gathered.study_note], f"Asymptotic debiased loss above supervised losses: {values}.")
 
 
 @drawings.add(
@@ -98,7 +98,7 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     add_legend(figure, {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()})
     values = "; ".join(f"{row.encoders}: {row.term} {row.value:.3g}" for row in frame.itertuples())
     about = "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives none."
-    return finish(figure, [about, gathered.own_note], f"Terms of Theorem 4: {values}.")
+    return finish(figure, [about, gathered.study_note], f"Terms of Theorem 4: {values}.")
 
 
 @drawings.add(
@@ -111,12 +111,12 @@ def smooth_bound(gathered: Gathered) -> Figure:
     styles = unmarked(line_styles(frame["bound"]))
     frame = frame[frame["quantity"].isin(SMOOTH_BOUND)]
     frame = frame.assign(quantity=pd.Categorical(frame["quantity"], list(SMOOTH_BOUND))).sort_values("quantity", kind="stable")
-    figure, found = facets(frame, "quantity", "class_probability", size=(3.3, 2.0), xlabel="Cosine of the positive")
-    for plot, (quantity, eta), part in found:
+    figure, parts = facets(frame, "quantity", "class_probability", size=(3.3, 2.0), xlabel="Cosine of the positive")
+    for plot, (quantity, eta), part in parts:
         draw_sampled(plot, part, styles, "bound", x="cosine", factor=100 if quantity == "anchors with gradient" else 1)
         place = cast(Any, plot.get_subplotspec())
         plot.set_title(f"η = {eta:g}" if place.is_first_row() else "")
         plot.set_ylabel(SMOOTH_BOUND[quantity] if place.is_first_col() else "")
     add_legend(figure, styles)
     described = "Estimate and gradient of DCL with a hard and a smooth bound against the positive's cosine."
-    return finish(figure, [BAND, gathered.own_note], described)
+    return finish(figure, [BAND, gathered.study_note], described)

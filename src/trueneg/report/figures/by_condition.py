@@ -9,11 +9,11 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label, measurement_name
 from trueneg.report.metrics import scale
-from trueneg.report.plots import Axis, bars, compared, draw_intervals, place_ticks, rows_measuring, values_in_words
+from trueneg.report.plots import Axis, draw_intervals, interval_note, points_text, set_ticks, shown_values, zero_line
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
@@ -29,37 +29,37 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare an image study's figures: against r, N or t if varied, and against the label fraction if requested."""
     if not isinstance(study, ImageStudy):
         return []
-    found: list[Drawing] = []
+    drawings: list[Drawing] = []
     primary, pools = study.primary.measurement, distinct_pools(study, study.evaluation.linear_probe.label_pools)
     if isinstance(study.dataset.fraction, list):
         datasets: Mapping[str, Any] = runs.datasets(study)
         options = {"places": {label: settings.fraction for label, settings in datasets.items()}, "axis": FRACTION_AXIS}
         title = "Primary measurement against the imbalance r"
         caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
-        found += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
+        drawings += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
         caption = "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
         for pool in pools:
             name, title = f"probe_by_fraction_{pool}_labels", f"Linear probe against the imbalance r, {POOLS[pool]}"
-            found += twins(study, name, by_condition, title, caption, measured=full_probe(study, pool), **options)
+            drawings += twins(study, name, by_condition, title, caption, measured=full_probe(study, pool), **options)
     if "batch_size" in study.conditions:
         options = {"places": runs.negative_counts(study), "axis": NEGATIVES_AXIS}
         title = "Primary measurement against the number of negatives"
         caption = "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?"
-        found += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
+        drawings += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
     if "temperature" in study.conditions:
         places = {label: resolved.training.temperature for label, (_, resolved) in runs.conditions(study).items()}
         options = {"places": places, "axis": TEMPERATURE_AXIS}
         title = "Primary measurement against the temperature"
         caption = "A gain at one temperature may be one that the baseline has at another; differences are at equal temperature."
-        found += twins(study, "primary_by_temperature", by_condition, title, caption, measured=primary, **options)
+        drawings += twins(study, "primary_by_temperature", by_condition, title, caption, measured=primary, **options)
     if study.figures.label_fractions is not None:
         caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has fewer labels?"
         dataset = study.figures.label_fractions.dataset or primary_dataset(study)
         for pool in pools:
             name, title = f"probe_by_label_fraction_{pool}_labels", f"Linear probe against the label fraction, {POOLS[pool]}"
             measured = Measurement("linear probe", "accuracy", pool)
-            found += twins(study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured)
-    return found
+            drawings += twins(study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured)
+    return drawings
 
 
 def by_condition(
@@ -98,21 +98,18 @@ def accuracy_by_condition(
         dataset: label of the data set, if all rows belong to one.
     """
     chosen = rows[rows["dataset"].isin(places) & (rows["split"] == "test")]
-    found = compared(rows_measuring(chosen, measured), baseline)
-    found = found.assign(x=found["dataset"].map(places)).sort_values("x", kind="stable")
-    objectives, known = set(found["objective"]), line_styles(rows["objective"])
-    styles = {name: style for name, style in known.items() if name in objectives}
+    points = shown_values(chosen, baseline, measured)
+    points = points.assign(x=points["dataset"].map(places)).sort_values("x", kind="stable")
+    objectives, all_styles = set(points["objective"]), line_styles(rows["objective"])
+    styles = {name: style for name, style in all_styles.items() if name in objectives}
     figure, [[plot]] = panels()
-    shown = styles
-    if baseline:
-        plot.axhline(0, color=known[baseline].color, linewidth=1)
-        shown = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} | styles
-    draw_intervals(plot, found, styles, factor=scale(measured.metric), apart=3.2)
-    add_legend(figure, shown)
-    place_ticks(plot, sorted(found["x"].unique()), axis)
+    zero = zero_line(plot, baseline, all_styles)
+    draw_intervals(plot, points, styles, factor=scale(measured.metric), apart=3.2)
+    add_legend(figure, zero | styles)
+    set_ticks(plot, sorted(points["x"].unique()), axis)
     label = axis_label(measured, baseline)
     plot.set_ylabel(label)
-    about = f"{measurement_name(measured, 'test', dataset)}. {bars(baseline, found['seeds'])}"
-    lines = found.groupby("objective", sort=False)
-    texts = (f"{name}: {values_in_words(lines.get_group(name), measured.metric, bool(baseline))}" for name in styles)
+    about = f"{measurement_name(measured, 'test', dataset)}. {interval_note(baseline, points['seeds'])}"
+    lines = points.groupby("objective", sort=False)
+    texts = (f"{name}: {points_text(lines.get_group(name), measured.metric, bool(baseline))}" for name in styles)
     return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")

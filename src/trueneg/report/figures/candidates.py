@@ -12,7 +12,7 @@ from trueneg.report.drawing import Axes, Figure, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import SYMBOLS, axis_label, measurement_name, settings_name
 from trueneg.report.metrics import scale, with_interval
-from trueneg.report.plots import bars, draw_intervals, facets
+from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.settings import Study, format_value
 
 ORDER = 25
@@ -37,11 +37,11 @@ def candidates(gathered: Gathered) -> Figure:
 
     table, measured = gathered.read("candidates.parquet"), gathered.selected_by
     swept = [json.loads(variant) for variant in table["variant"]]
-    fields = [next((field for field in FIRST if field in own), min(own)) for own in swept]
-    values = [own.pop(field) for own, field in zip(swept, fields, strict=True)]
+    fields = [next((field for field in FIRST if field in settings), min(settings)) for settings in swept]
+    values = [settings.pop(field) for settings, field in zip(swept, fields, strict=True)]
     table["field"], table["value"] = fields, [value if type(value) in (int, float) else format_value(value) for value in values]
-    table["others"] = [settings_name(json.dumps(own)) or "no other setting" for own in swept]
-    how = bars(None, table["seeds"])
+    table["others"] = [settings_name(json.dumps(settings)) or "no other setting" for settings in swept]
+    how = interval_note(None, table["seeds"])
     if table["seeds"].max() == 2:  # a t interval of two seeds is 12.7 times as wide as its two values are apart
         reach = table["standard deviation"] / math.sqrt(2)
         table["low"], table["high"] = table["mean"] - reach, table["mean"] + reach
@@ -51,10 +51,10 @@ def candidates(gathered: Gathered) -> Figure:
     title = "{}, {}" if len(by) > 1 else "{}"
     figure, panels = facets(table, *by, size=(3.0, 2.6), title=title, ylabel=axis_label(measured))
     for plot, _, rows in panels:
-        place_values(plot, rows)
-        drawn = rows.assign(x=rows["value"].map(places(rows)))
-        own = {name: style for name, style in styles.items() if name in set(rows["others"])}
-        draw_intervals(plot, drawn, own, "others", y="mean", factor=scale(measured.metric), apart=3)
+        label_axis(plot, rows)
+        drawn = rows.assign(x=rows["value"].map(positions(rows)))
+        of_panel = {name: style for name, style in styles.items() if name in set(rows["others"])}
+        draw_intervals(plot, drawn, of_panel, "others", y="mean", factor=scale(measured.metric), apart=3)
         best = drawn[drawn["chosen"].astype(bool)]
         plot.plot(best["x"], scale(measured.metric) * best["mean"], **RING)
     limits = [plot.get_ylim() for plot, *_ in panels]
@@ -67,25 +67,25 @@ def candidates(gathered: Gathered) -> Figure:
         for row in table.to_dict("records")
     ]
     about = f"{measurement_name(measured, 'validation')}. {how}"
-    notes = [about, *gathered.selection_notes, gathered.own_note]
+    notes = [about, *gathered.selection_notes, gathered.study_note]
     return finish(figure, notes, f"Candidates, {about} {'; '.join(texts)}.")
 
 
-def places(rows: pd.DataFrame) -> Mapping[Any, float]:
-    """Return the place of each value along the axis: the value itself, or its index in the list if any is not a number."""
+def positions(rows: pd.DataFrame) -> Mapping[Any, float]:
+    """Return the position of each value along the axis: the value itself, or its index in the list if any is not a number."""
     values = list(dict.fromkeys(rows["value"]))
     are_numbers = all(type(value) in (int, float) for value in values)
     return {value: float(value) if are_numbers else float(number) for number, value in enumerate(values)}
 
 
-def place_values(plot: Axes, rows: pd.DataFrame) -> None:
+def label_axis(plot: Axes, rows: pd.DataFrame) -> None:
     """Label the axis with its setting and place ticks at the candidates only; the axis is logarithmic for positive numbers."""
-    found = places(rows)
-    if all(type(value) in (int, float) and value > 0 for value in found):
+    ticks = positions(rows)
+    if all(type(value) in (int, float) and value > 0 for value in ticks):
         plot.set_xscale("log")
-    plot.set_xticks(list(found.values()), [format_value(value) for value in found])
+    plot.set_xticks(list(ticks.values()), [format_value(value) for value in ticks])
     plot.set_xticks([], minor=True)
-    plot.tick_params(axis="x", labelrotation=90 if len(found) > CROWDED else 0)
+    plot.tick_params(axis="x", labelrotation=90 if len(ticks) > CROWDED else 0)
     plot.margins(x=0.12)
     field = rows["field"].iloc[0]
     plot.set_xlabel(SYMBOLS.get(field, field))

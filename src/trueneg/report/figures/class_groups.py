@@ -6,7 +6,7 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles, pane
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import measurement_name
 from trueneg.report.metrics import group_name, scale, unit
-from trueneg.report.plots import bars, compared, forest, in_words, rows_measuring
+from trueneg.report.plots import forest, interval_note, shown_values, value_text
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
@@ -27,15 +27,15 @@ def class_groups(gathered: Gathered) -> Figure:
     """Draw a forest plot of the primary measurement: one row per objective and one dot style per group of classes."""
     rows, dataset, baseline, measured = gathered.rows, gathered.dataset, gathered.baseline, gathered.primary
     chosen = rows[(rows["dataset"] == dataset) & (rows["split"] == "test")]
-    found = compared(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
-    found["classes"] = [group_name(Measurement.of(dict(row))) for _, row in found.iterrows()]
-    objectives, metric, styles = list(dict.fromkeys(found["objective"])), measured.metric, line_styles(found["classes"])
+    points = shown_values(chosen, baseline, *(measured._replace(group=group) for group in GROUPS))
+    points["classes"] = [group_name(Measurement.of(dict(row))) for _, row in points.iterrows()]
+    objectives, metric, styles = list(dict.fromkeys(points["objective"])), measured.metric, line_styles(points["classes"])
     figure, [[plot]] = panels(height=1.7 + 0.62 * len(objectives))
     plot.axvline(0, color="0.1", linewidth=1)
-    forest(plot, found, styles, "classes", objectives, row="objective", factor=scale(metric), apart=11)
+    forest(plot, points, styles, "classes", objectives, row="objective", factor=scale(metric), apart=11)
     plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     what = measurement_name(measured, "test", dataset)
-    texts = (f"{row['objective']} on {row['classes']} {in_words(row, metric, signed=True)}" for _, row in found.iterrows())
-    about = f"{what}. {bars(baseline, found['seeds'])}"
+    texts = (f"{row['objective']} on {row['classes']} {value_text(row, metric, signed=True)}" for _, row in points.iterrows())
+    about = f"{what}. {interval_note(baseline, points['seeds'])}"
     return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {'; '.join(texts)}.")

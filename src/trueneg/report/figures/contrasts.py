@@ -5,9 +5,9 @@ from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
-from trueneg.report.layouts import comparison_of
+from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import higher_is_better, margin_text, scale, unit
-from trueneg.report.plots import forest, in_words
+from trueneg.report.plots import forest, value_text
 from trueneg.report.tables.building import comparisons, outcome_text, records
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.settings import Study
@@ -29,26 +29,26 @@ def drawings(study: Study) -> list[Drawing]:
 def contrasts(gathered: Gathered) -> Figure:
     """Draw a row per comparison, the primary one first, in the style of its family; a band marks the equivalence margin."""
     measured, named = gathered.primary, named_by(gathered)
-    found = comparisons(comparison_of(gathered).rows, gathered.baseline, [measured], gathered.margins, named)
-    found = found[found["dataset"] == gathered.dataset]
+    table = comparisons(compared_rows(gathered), gathered.baseline, [measured], gathered.margins, named)
+    table = table[table["dataset"] == gathered.dataset]
     if gathered.study.contrasts:
-        found = found[found["family"] != OTHERS]
-    found = found.assign(family=found["family"].fillna("interval only").replace(OTHERS, "exploratory"))
-    found = found.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
-    found = found.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
-    styles, size = line_styles(found["family"]), scale(measured.metric)
-    figure, [[plot]] = panels(height=1.6 + 0.34 * len(found))
+        table = table[table["family"] != OTHERS]
+    table = table.assign(family=table["family"].fillna("interval only").replace(OTHERS, "exploratory"))
+    table = table.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
+    table = table.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
+    styles, size = line_styles(table["family"]), scale(measured.metric)
+    figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
     plot.axvline(0, color="0.1", linewidth=1)
-    forest(plot, found, styles, "family", list(found["contrast"]), row="contrast", factor=size)
+    forest(plot, table, styles, "family", list(table["contrast"]), row="contrast", factor=size)
     side = "right" if higher_is_better(measured.metric) else "left"
     label = with_unit("Difference", unit(measured.metric, difference=True))
     plot.set_xlabel(f"{label}; {side} of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
-    texts = (f"{row['contrast']} {in_words(row, measured.metric, signed=True)}, {outcome_text(row)}" for row in records(found))
+    texts = (f"{row['contrast']} {value_text(row, measured.metric, signed=True)}, {outcome_text(row)}" for row in records(table))
     what = measurement_name(measured, "test", gathered.dataset)
     band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
-    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(found['pairs'])})."
+    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(table['pairs'])})."
     notes = [about, *band, *gathered.protocol_notes, gathered.note]
     return finish(figure, notes, f"Differences with intervals, {what}: {'; '.join(texts)}.")

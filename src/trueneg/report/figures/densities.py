@@ -49,7 +49,7 @@ def density_ratio(gathered: Gathered) -> Figure:
     add_legend(figure, styles)
     about = "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most p_d/τ⁺."
     described = "The density ratio of equation 10 against similarity; it jumps from +∞ to −∞ at m/τ⁺."
-    return finish(figure, [about, gathered.own_note], described)
+    return finish(figure, [about, gathered.study_note], described)
 
 
 @drawings.add(
@@ -63,8 +63,8 @@ def importance_weights(gathered: Gathered) -> Figure:
     styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
     xlabel, empty = "Fraction of samples no closer, F_u", "β ranges from 0.5 to 1 in this form"
     labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": xlabel, "ylabel": "Weight ω", "empty": empty}
-    figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), **labels)
-    for plot, _, part in found:
+    figure, parts = facets(frame, "form", "beta", size=(2.6, 2.1), **labels)
+    for plot, _, part in parts:
         draw_sampled(plot, part, styles, by="line", x="share", y="weight")
     add_legend(figure, styles)
     about = (
@@ -72,15 +72,15 @@ def importance_weights(gathered: Gathered) -> Figure:
         "of true negatives divided by that of all negatives, as in the consistent form."
     )
     forms = ", ".join(dict.fromkeys(frame["form"]))
-    return finish(figure, [about, gathered.own_note], f"Importance weights of {forms} against F_u.")
+    return finish(figure, [about, gathered.study_note], f"Importance weights of {forms} against F_u.")
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
     """Draw one panel per α with the density of each population, as lines in closed form and as dots estimated from samples."""
     frame = gathered.experiment(experiment).sort_values("alpha", kind="stable")
     styles = line_styles(frame["population"])
-    figure, found = facets(frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density")
-    for plot, _, part in found:
+    figure, parts = facets(frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density")
+    for plot, _, part in parts:
         exact = part["source"] == "closed form"
         for name, curve in part[exact].groupby("population", sort=False):
             plot.plot(curve[x], curve["density"], color=styles[str(name)].color, linestyle=styles[str(name)].linestyle)
@@ -90,4 +90,4 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
     add_legend(figure, styles)
     about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."
     ends = f"for α from {frame['alpha'].min():g} to {frame['alpha'].max():g}"
-    return finish(figure, [about, gathered.own_note], f"Densities of {' and '.join(styles)} against {label.lower()}, {ends}.")
+    return finish(figure, [about, gathered.study_note], f"Densities of {' and '.join(styles)} against {label.lower()}, {ends}.")

@@ -12,9 +12,9 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles
 from trueneg.report.figures.monitors import GROUPS, over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
-from trueneg.report.layouts import comparison_of
+from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import scale
-from trueneg.report.plots import draw_intervals, facets, in_words
+from trueneg.report.plots import draw_intervals, facets, value_text
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import paired_differences
 
@@ -27,8 +27,8 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, TrainedStudy):
         return []
     objectives: Any = study.objectives.values()
-    oracles = [one for one in objectives if one.name == "oracle"]
-    if all(value == 1 for one in oracles for value in (*values_of(one.precision), *values_of(one.recall))):
+    oracles = [objective for objective in objectives if objective.name == "oracle"]
+    if all(value == 1 for oracle in oracles for value in (*values_of(oracle.precision), *values_of(oracle.recall))):
         return []
     title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
     caption = (
@@ -44,27 +44,27 @@ def dose_response(gathered: Gathered) -> Figure:
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
     last = curves[curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")]
     masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
-    rows, measured = comparison_of(gathered).rows, gathered.primary
+    rows, measured = compared_rows(gathered), gathered.primary
     gains = paired_differences(measured.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
     gains = gains.drop(columns="group").rename(columns={"difference": "shown"})
-    found = masks.merge(gains, on="objective")
-    oracles = [name for name in dict.fromkeys(found["objective"]) if gathered.study.objectives[name].name == "oracle"]
-    found = found[~found["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])]
+    points = masks.merge(gains, on="objective")
+    oracles = [name for name in dict.fromkeys(points["objective"]) if name in gathered.oracles]
+    points = points[~points["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])]
     styles = line_styles(gathered.study.objectives)
     styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}  # a marker for each
-    styles = {name: styles[name]._replace(linestyle="none") for name in dict.fromkeys(found["objective"])}
+    styles = {name: styles[name]._replace(linestyle="none") for name in dict.fromkeys(points["objective"])}
     by, title, anchors = ["monitor"], "{}", ""
     if len(groups) > 1:
         by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
     labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": f"{anchors}at the last epoch"}
-    figure, panels = facets(found, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
+    figure, panels = facets(points, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
     for plot, _, part in panels:
         plot.axhline(0, color="0.1", linewidth=1)
         draw_intervals(plot, part, styles, factor=scale(measured.metric))
         plot.tick_params(labelbottom=True)
     add_legend(figure, styles)
     what = measurement_name(measured, "test", gathered.dataset)
-    texts = (f"{name}: {_described(part, measured.metric)}" for name, part in found.groupby("objective", sort=False))
+    texts = (f"{name}: {_described(part, measured.metric)}" for name, part in points.groupby("objective", sort=False))
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
     return finish(figure, [about, gathered.note], f"Gain by mask, {what}: {'; '.join(texts)}.")
 
@@ -78,4 +78,4 @@ def _is_comparable(gathered: Gathered, oracle: str) -> bool:
 def _described(part: pd.DataFrame, metric: str) -> str:
     """Describe the precision and recall of an objective's mask, and its gain."""
     masks = ", ".join(f"{row['monitor']} {row['x']:.2f} {row['group']}".strip() for row in part.to_dict("records"))
-    return f"{masks}; gain {in_words(part.iloc[0], metric, signed=True)}"
+    return f"{masks}; gain {value_text(part.iloc[0], metric, signed=True)}"

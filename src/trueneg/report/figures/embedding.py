@@ -26,12 +26,12 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     points = gathered.read(*files)
     classes = points[["label", "rare"]].drop_duplicates().sort_values(["rare", "label"])
     looks = _looks(classes)
-    figure, found = facets(points, "objective", size=(2.8, 2.45), title="{}")
-    for plot, _, of_objective in found:
+    figure, parts = facets(points, "objective", size=(2.8, 2.45), title="{}")
+    for plot, _, of_objective in parts:
         for label, look in looks.items():
-            own = of_objective[of_objective["label"] == label]
+            of_class = of_objective[of_objective["label"] == label]
             # Rasterised: thousands of markers would make the PDF slow to open.
-            plot.scatter(own["x"], own["y"], s=11, linewidths=0, alpha=0.85, rasterized=True, **look)
+            plot.scatter(of_class["x"], of_class["y"], s=11, linewidths=0, alpha=0.85, rasterized=True, **look)
         plot.set(xticks=[], yticks=[], box_aspect=1)
         plot.spines[:].set_visible(True)
     names = [f"{label} (rare)" if rare else str(label) for label, rare in zip(classes["label"], classes["rare"], strict=True)]
@@ -42,7 +42,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
         "The axes have no units, and distances between clusters have no meaning."
     )
     shown = f"{len(classes)} classes ({int(classes['rare'].sum())} rare), {', '.join(dict.fromkeys(points['objective']))}"
-    return finish(figure, [about, gathered.own_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
+    return finish(figure, [about, gathered.study_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
 
 
 def _looks(classes: pd.DataFrame) -> dict[Any, dict[str, Any]]:

@@ -9,7 +9,7 @@ import pandas as pd
 from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import BAND, Axis, draw_sampled, facets, place_ticks
+from trueneg.report.plots import BAND, Axis, draw_sampled, facets, set_ticks
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
 
 ORDER = 20
@@ -105,11 +105,11 @@ def best_estimators(gathered: Gathered) -> Figure:
     from matplotlib.patches import Patch
 
     frame = gathered.experiment("best_estimators").sort_values(["negatives", "positives", "alpha", "class_probability"])
-    figure, found = facets(frame, "negatives", "positives", size=(2.5, 2.0), title="N = {}, K = {}", xlabel="α", ylabel="τ⁺")
+    figure, parts = facets(frame, "negatives", "positives", size=(2.5, 2.0), title="N = {}, K = {}", xlabel="α", ylabel="τ⁺")
     names = list(BEST)
     shades: list[Any] = [shade for _, shade in BEST.values()]
     won: Counter[str] = Counter()
-    for plot, _, part in found:
+    for plot, _, part in parts:
         winners = part.groupby(["class_probability", "alpha"])[list(part.columns)].apply(_winner)
         won.update(winners["estimator"])
         numbers, letters = winners["estimator"].map(names.index).unstack(), winners["letter"].unstack()
@@ -125,7 +125,7 @@ def best_estimators(gathered: Gathered) -> Figure:
         "difference."
     )
     counts = ", ".join(f"{name} {won[name]}" for name in names)
-    return finish(figure, [about, gathered.own_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
+    return finish(figure, [about, gathered.study_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
 
 
 def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
@@ -138,13 +138,13 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
     quantities = chosen["quantity"].unique()
     # The value does not depend on the number of anchors, but the spread of single simulations does.
     errors = chosen["spread"].where(chosen["parameter"] == "anchors", chosen["standard error"])
-    figure, found = facets(chosen.assign(**{"standard error": errors}), "quantity", "parameter", size=(3.6, 2.4), columns=2)
-    for plot, (quantity, parameter), part in found:
+    figure, parts = facets(chosen.assign(**{"standard error": errors}), "quantity", "parameter", size=(3.6, 2.4), columns=2)
+    for plot, (quantity, parameter), part in parts:
         draw_sampled(plot, part, STYLES, by="estimator", x="at")
         axis, place = AXES[parameter], cast(Any, plot.get_subplotspec())
         plot.set(xlabel=axis.label, yscale="log" if quantity == "mean squared error" else "linear")
         if axis.logarithmic:
-            place_ticks(plot, sorted(part["at"].unique()), axis)
+            set_ticks(plot, sorted(part["at"].unique()), axis)
         if place.is_first_col() or len(quantities) > 1:
             plot.set_ylabel(LABELS[quantity])
     add_legend(figure, {name: style for name, style in STYLES.items() if name in set(chosen["estimator"])})
@@ -153,7 +153,7 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
     for (parameter, name), line in lines:
         ends = " to ".join(f"{row.value:.3g} at {row.at:g}" for row in line.iloc[[0, -1]].itertuples())
         texts.append(f"{name} against {parameter}: {ends}")
-    return finish(figure, [*sentences, BAND, gathered.own_note], f"{what}. {'; '.join(texts)}.")
+    return finish(figure, [*sentences, BAND, gathered.study_note], f"{what}. {'; '.join(texts)}.")
 
 
 def _winner(cell: pd.DataFrame) -> pd.Series:

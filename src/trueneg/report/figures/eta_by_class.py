@@ -38,16 +38,16 @@ def eta_by_class(gathered: Gathered) -> Figure:
     another a and k.
     """
     classes = gathered.read(TABLE)
-    known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
-    known = known.assign(low=known["eta low"], high=known["eta high"])
+    classes = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
+    classes = classes.assign(low=classes["eta low"], high=classes["eta high"])
     figure, [[plot]] = panels(width=6.2, height=5.6)
-    shown, texts = {}, [f"{len(known)} classes: ρ {_correlation(known)}"]
-    styles = {kind: style for kind, style in STYLES.items() if kind in set(known["kind"])}
-    draw_intervals(plot, known, styles, by="kind", x="image probability", y="eta", capsize=0)
+    shown, texts = {}, [f"{len(classes)} classes: ρ {_correlation(classes)}"]
+    styles = {kind: style for kind, style in STYLES.items() if kind in set(classes["kind"])}
+    draw_intervals(plot, classes, styles, by="kind", x="image probability", y="eta", capsize=0)
     for kind, style in styles.items():
-        own = known[known["kind"] == kind]
-        shown[f"{KINDS[kind]}: ρ {_correlation(own)}"] = style
-        texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
+        of_kind = classes[classes["kind"] == kind]
+        shown[f"{KINDS[kind]}: ρ {_correlation(of_kind)}"] = style
+        texts.append(f"{kind}: {len(of_kind)} classes, ρ {_correlation(of_kind)}")
     plot.set(xscale="log", yscale="log", xlabel="Known class probability: fraction of matching images")
     plot.set(ylabel="η of the language model", xlim=plot.get_xlim(), ylim=plot.get_ylim())  # freeze the limits
     plot.axline((1e-3, 1e-3), (1, 1), color=EQUAL.color, linewidth=1, linestyle=EQUAL.linestyle)
@@ -57,9 +57,8 @@ def eta_by_class(gathered: Gathered) -> Figure:
         "One point per class: median over its sentences, with bars from the 5th to the 95th percentile. "
         "ρ: Spearman's correlation over classes, with its 95 % interval (Bonett and Wright, 2000)."
     )
-    return finish(
-        figure, [about, gathered.own_note], f"Class probability of the language model against the known one, {'; '.join(texts)}."
-    )
+    described = f"Class probability of the language model against the known one, {'; '.join(texts)}."
+    return finish(figure, [about, gathered.study_note], described)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:
@@ -81,13 +80,13 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
     count = len(first)
     if count < 4 or len(set(first)) < 2 or len(set(second)) < 2:
         return float("nan"), float("nan"), float("nan")
-    found = float(scipy.stats.spearmanr(first, second).statistic)
-    inside = np.clip(found, -1 + 1e-12, 1 - 1e-12)  # artanh(1) is infinite
-    half = scipy.stats.norm.ppf(0.975) * np.sqrt((1 + found**2 / 2) / (count - 3))
+    rho = float(scipy.stats.spearmanr(first, second).statistic)
+    inside = np.clip(rho, -1 + 1e-12, 1 - 1e-12)  # artanh(1) is infinite
+    half = scipy.stats.norm.ppf(0.975) * np.sqrt((1 + rho**2 / 2) / (count - 3))
     low, high = np.tanh(np.arctanh(inside) + np.array([-half, half]))
-    return found, float(low), float(high)
+    return rho, float(low), float(high)
 
 
 def _correlation(classes: pd.DataFrame) -> str:
-    found = rank_correlation(list(classes["eta"]), list(classes["image probability"]))
-    return with_interval(*found, "ρ", signed=True)
+    rho, low, high = rank_correlation(list(classes["eta"]), list(classes["image probability"]))
+    return with_interval(rho, low, high, "ρ", signed=True)

@@ -30,14 +30,14 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
     """
     overlays, wanted = gathered.read(*files), gathered.study.figures.overlays
     phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[: wanted.phrases]
-    found: Any = overlays.set_index(["objective", "report", "sentence"])
+    by_phrase: Any = overlays.set_index(["objective", "report", "sentence"])
     columns = len(wanted.objectives) + 1
     height = 0.9 + (PANEL + 0.22) * len(phrases)
     figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
     figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
     texts = []
     for line, phrase in zip(axes, phrases, strict=True):
-        entries = [found.loc[(objective, *phrase)] for objective in wanted.objectives]
+        entries = [by_phrase.loc[(objective, *phrase)] for objective in wanted.objectives]
         for plot, entry in zip(line, [entries[0], *entries], strict=True):
             _draw_radiograph(plot, entry)
         for plot, entry in zip(line[1:], entries, strict=True):
@@ -58,7 +58,7 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
         "from the lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between "
         "the inside and the outside of the boxes."
     )
-    return finish(figure, [about, gathered.own_note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.study_note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
 
 
 def _draw_radiograph(plot: Axes, entry: pd.Series) -> None:

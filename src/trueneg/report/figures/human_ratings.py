@@ -7,7 +7,7 @@ import pandas as pd
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, finish, line_styles, panels, say_empty
+from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, draw_message, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
@@ -26,12 +26,9 @@ THRESHOLD = 2.5  # mean rating above which a negative counts as false
 EXPERT = "one expert"
 # References that need no trained network: name in the summary, and display name.
 REFERENCES = {
-    "TF-IDF, drawn": "TF-IDF, one caption",
-    "TF-IDF, mean": "TF-IDF, mean of five",
-    "TF-IDF, nearest": "TF-IDF, nearest of five",
-    "language model, drawn": "language model, one caption",
-    "language model, mean": "language model, mean of five",
-    "language model, nearest": "language model, nearest of five",
+    f"{scorer}, {kind}": f"{scorer}, {captions}"
+    for scorer in ("TF-IDF", "language model")
+    for kind, captions in (("drawn", "one caption"), ("mean", "mean of five"), ("nearest", "nearest of five"))
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
 GREY = LineStyle("0.45", "o", "-")
@@ -68,14 +65,14 @@ def human_ratings(gathered: Gathered) -> Figure:
     """
     references, networks, _, calibration = (table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered))
     styles = line_styles(gathered.study.objectives)
-    found = pd.concat([references, networks])
-    found = found[found["threshold"] == THRESHOLD]
-    found = found.assign(name=found["score"].replace(REFERENCES).where(found["objective"] == "", found["objective"]))
-    names = [name for name in (*REFERENCES.values(), *styles) if name in set(found["name"])]
+    areas = pd.concat([references, networks])
+    areas = areas[areas["threshold"] == THRESHOLD]
+    areas = areas.assign(name=areas["score"].replace(REFERENCES).where(areas["objective"] == "", areas["objective"]))
+    names = [name for name in (*REFERENCES.values(), *styles) if name in set(areas["name"])]
     figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
     texts = []
     for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
-        rows = found[found["anchors"] == side]
+        rows = areas[areas["anchors"] == side]
         by_name: Any = rows.set_index("name")
         expert, shown = by_name.loc[EXPERT], by_name.loc[names]
         plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
@@ -107,9 +104,9 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     label = f"Fraction of rated images\nabove {THRESHOLD:g} (false negatives)"
     labels: dict[str, Any] = {"xlabel": "η of the caption", "ylabel": label, "empty": "No η varies between captions."}
     long = captions.melt(["rate", "pairs"], shown, "kind", "η")
-    figure, found = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)
+    figure, parts = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)
     rho = {(row["eta"], row["with"]): rho_text(row) for _, row in correlations.iterrows()}
-    for plot, (name,), part in found:
+    for plot, (name,), part in parts:
         sizes = 3 + 2.0 * part["pairs"]
         plot.scatter(part["η"], part["rate"], s=sizes, color=CAPTION.color, alpha=0.2, linewidths=0, label="captions")
         groups = part.groupby(pd.qcut(part["η"].rank(method="first"), min(GROUPS, len(part)), labels=False))
@@ -122,21 +119,21 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     constant = ", ".join(name for name in names if name not in shown)
     about = f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 % bootstrap interval."
     omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
-    sentences = [about, omitted, SELECTION, gathered.own_note]
+    sentences = [about, omitted, SELECTION, gathered.study_note]
     return finish(figure, sentences, f"η against the rate of false negatives. {'; '.join(texts)}.")
 
 
 def _draw_calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> str:
     """Draw the calibration panel and return its description."""
     if calibration.empty:
-        say_empty(plot, "No objective assigns probabilities to the negatives of a caption.")
+        draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")
         return "No probabilities"
     texts = []
     by_objective = calibration.sort_values("implied").groupby("objective")
     for name in [name for name in styles if name in by_objective.groups]:
-        own = by_objective.get_group(name)
-        plot.plot(own["implied"], own["rated"], label=name, **styles[name]._asdict())
-        texts.append(f"{name} {own['error'].iloc[0]:.3f}")
+        bins = by_objective.get_group(name)
+        plot.plot(bins["implied"], bins["rated"], label=name, **styles[name]._asdict())
+        texts.append(f"{name} {bins['error'].iloc[0]:.3f}")
     end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))
     plot.set_title("Stated probability,\ncaption as anchor", fontsize=9.5)

@@ -16,7 +16,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import CURVES, Drawing
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import bars, draw_intervals, facets
+from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
 
@@ -32,28 +32,28 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
     caption = "Losses of different objectives are different quantities: compare their shapes, not their values."
-    found = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
+    drawings = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
     options = {"monitor": "share at bound", "label": "Anchors at the bound (%)", "groups": GROUPS, "factor": 100}
     caption = "An anchor at the bound gets no gradient from its negatives: the objective has switched it off."
-    found.append(Drawing("share_at_bound", by_objective, "Fraction of anchors at the bound", caption, CURVES, options))
+    drawings.append(Drawing("share_at_bound", by_objective, "Fraction of anchors at the bound", caption, CURVES, options))
     if isinstance(study, ImageTextStudy):
         options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
         title = "Similarity of the training pairs"
         caption = (
             "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
         )
-        return [*found, Drawing("positive_similarity", by_objective, title, caption, CURVES, options)]
+        return [*drawings, Drawing("positive_similarity", by_objective, title, caption, CURVES, options)]
     options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": GROUPS, "reference": 1}
     title = "Similarity to images of the same class relative to the positive"
     caption = (
         "Mean of exp(similarity) to images of the same class, divided by that to the positive. Debiased losses assume 1; where "
         "the ratio is lower, they subtract more than the mass of the false negatives."
     )
-    found.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
+    drawings.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
     title = "Mean over true negatives, estimated and true"
     of_labels = "and the true mean according to the labels"
     caption = f"Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, {of_labels}."
-    return [*found, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES)]
+    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES)]
 
 
 def by_objective(
@@ -65,10 +65,10 @@ def by_objective(
     reference: float | None = None,
 ) -> Figure:
     """Draw one line per objective, in one panel per data set or, with several groups of classes, per data set and group."""
-    found, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
+    means, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
     by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
-    found[["shown", "low", "high"]] *= factor
-    figure = by_epoch(found, by, title, "objective", styles, label, gathered.note)
+    means[["shown", "low", "high"]] *= factor
+    figure = by_epoch(means, by, title, "objective", styles, label, gathered.note)
     if reference is not None:
         for plot in figure.axes:
             plot.axhline(reference, color="0.1", linewidth=1)
@@ -91,21 +91,21 @@ def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[s
         part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis([*KEYS, "value"], axis=1)
         parts.append(part.assign(monitor=monitor, group=group))
     values = pd.concat(parts).dropna(subset="value").groupby([*KEYS, "monitor", "group"], sort=False)["value"]
-    found = values.agg(seeds="count", shown="mean", deviation="std").reset_index()
-    half = half_interval(found["deviation"], found["seeds"])
-    return found.assign(low=found["shown"] - half, high=found["shown"] + half)
+    means = values.agg(seeds="count", shown="mean", deviation="std").reset_index()
+    half = half_interval(means["deviation"], means["seeds"])
+    return means.assign(low=means["shown"] - half, high=means["shown"] + half)
 
 
 def by_epoch(
-    found: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
+    means: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
 ) -> Figure:
     """Draw lines with bands; the alternative text gives each line's value at its last epoch."""
     from matplotlib.ticker import MaxNLocator
 
     empty = "No objective of this study has these values."
     labels: dict[str, Any] = {"title": title, "xlabel": "Epoch", "ylabel": label, "empty": empty}
-    figure, parts = facets(found, *by, size=(2.8, 2.4), share=len(by) > 1, **labels)
-    shown = {name: style for name, style in styles.items() if name in set(found[line])}
+    figure, parts = facets(means, *by, size=(2.8, 2.4), share=len(by) > 1, **labels)
+    shown = {name: style for name, style in styles.items() if name in set(means[line])}
     for plot, _, part in parts:
         draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
         for place, drawn in enumerate(plot.lines):  # few markers, staggered so that they do not overlap
@@ -113,8 +113,8 @@ def by_epoch(
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     add_legend(figure, shown)
-    last = found.groupby(["monitor", "group", "objective", "dataset"], sort=False).last().reset_index()
+    last = means.groupby(["monitor", "group", "objective", "dataset"], sort=False).last().reset_index()
     places = (last["objective"] + ", " + last["dataset"] + ", " + last["monitor"] + " " + last["group"]).str.strip()
     texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["shown"], strict=True))
     described = f"{label} by epoch. At the last epoch, mean over seeds: {texts or 'no values'}."
-    return finish(figure, [bars(None, found["seeds"], "Bands"), note], described)
+    return finish(figure, [interval_note(None, means["seeds"], "Bands"), note], described)

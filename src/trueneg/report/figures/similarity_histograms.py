@@ -53,10 +53,10 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     pairs = gathered.read(*files)
     by = [column for column in ("objective", "pairs") if column in pairs]
     share: Any = "col" if "pairs" in by else True
-    figure, found = facets(pairs, *by, size=(2.9, 1.85), share=share, xlabel="Similarity", ylabel="Density")
+    figure, parts = facets(pairs, *by, size=(2.9, 1.85), share=share, xlabel="Similarity", ylabel="Density")
     styles = {name: style for name, style in STYLES.items() if name in set(pairs["relation"])}
     texts = []
-    for plot, place, part in found:
+    for plot, place, part in parts:
         panel = ", ".join(place)
         edges = _edges(pairs[pairs["pairs"] == place[1]] if "pairs" in by else pairs)
         by_relation = dict(list(part.groupby("relation")["similarity"]))
@@ -70,14 +70,14 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         plot.grid(axis="y", visible=False)
         plot.set_title("\n".join(filter(None, [panel, separation])), fontsize=9.5)
         texts.append("; ".join(filter(None, [f"{panel}: median similarity {', '.join(medians)}", separation])))
-    for plot, *_ in found:  # after all panels, because setting a limit turns off autoscaling of the shared axis
+    for plot, *_ in parts:  # after all panels, because setting a limit turns off autoscaling of the shared axis
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
     most = pairs.groupby([*by, "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
     about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    return finish(figure, [about, gathered.own_note], f"Distributions of similarity. {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:

@@ -14,10 +14,9 @@ from trueneg.report.declared import Drawing, twins
 from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
-from trueneg.report.layouts import tasks
+from trueneg.report.layouts import tasks, with_means
 from trueneg.report.metrics import evaluation_name, metric_name, scale
-from trueneg.report.plots import bars, compared, draw_intervals, in_words, rows_measuring, values_in_words
-from trueneg.report.retrieval import with_means
+from trueneg.report.plots import draw_intervals, interval_note, points_text, shown_values, value_text, zero_line
 from trueneg.specs.settings import Study, format_value
 from trueneg.stats.measurement import Measurement
 
@@ -70,8 +69,11 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
     """
     fixed = json.loads(chosen) | {field: None}
     swept = {variant: json.loads(variant) for variant in variants}
-    found = {variant: own[field] for variant, own in swept.items() if field in own and own | {field: None} == fixed}
-    numbers = [(variant, float(value)) for variant, value in found.items() if isinstance(value, int | float)]
+    numbers = [
+        (variant, float(values[field]))
+        for variant, values in swept.items()
+        if isinstance(values.get(field), int | float) and values | {field: None} == fixed
+    ]
     return dict(sorted(numbers, key=lambda pair: pair[1]))
 
 
@@ -80,10 +82,10 @@ def note_along(gathered: Gathered, field: str) -> str:
     variants = [json.loads(variant) | {field: None} for variant in gathered.selection["variant"]]
     others = sorted({(name, format_value(value)) for variant in variants for name, value in variant.items() if name != field})
     if not others:
-        return gathered.own_note
+        return gathered.study_note
     if gathered.study.sweeps == "one at a time":
-        return f"At {', '.join(map('='.join, others))}. {gathered.own_note}"
-    return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.own_note}"
+        return f"At {', '.join(map('='.join, others))}. {gathered.study_note}"
+    return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
 
 
 def sweep_figure(
@@ -113,28 +115,26 @@ def sweep_figure(
     # Treat each variant as a separate objective.
     curve = variants[(variants["objective"] == objective) & variants["variant"].isin(places)]
     chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
-    known = line_styles(rows["objective"])
-    styles = {name: known[name] for name in (objective, *across)}
+    all_styles = line_styles(rows["objective"])
+    styles = {name: all_styles[name] for name in (objective, *across)}
     figure, axes = panels(1, len(measured), width=max(5.4, 3.3 * len(measured)), height=4.1)
     texts, counts = [], []
-    for plot, one in zip(axes[0], measured, strict=True):
-        found = compared(rows_measuring(chosen, one), baseline)
-        curve = found.assign(x=found["objective"].map(places), objective=objective).dropna(subset="x").sort_values("x")
-        lines = found.set_index("objective").reindex(across)
-        _draw_across(plot, lines, styles, scale(one.metric), curve["x"].min(), curve["x"].max())
-        draw_intervals(plot, curve, {objective: styles[objective]}, factor=scale(one.metric), zorder=3)
-        if baseline:
-            plot.axhline(0, color=known[baseline].color, linewidth=1)
-        plot.set(xlabel=label, ylabel=axis_label(one, baseline))
-        plot.set_title(evaluation_name(one), fontsize=9.5)
-        counts += list(found["seeds"])
+    for plot, key in zip(axes[0], measured, strict=True):
+        values = shown_values(chosen, baseline, key)
+        curve = values.assign(x=values["objective"].map(places), objective=objective).dropna(subset="x").sort_values("x")
+        lines = values.set_index("objective").reindex(across)
+        _draw_across(plot, lines, styles, scale(key.metric), curve["x"].min(), curve["x"].max())
+        draw_intervals(plot, curve, {objective: styles[objective]}, factor=scale(key.metric), zorder=3)
+        zero = zero_line(plot, baseline, all_styles)
+        plot.set(xlabel=label, ylabel=axis_label(key, baseline))
+        plot.set_title(evaluation_name(key), fontsize=9.5)
+        counts += list(values["seeds"])
         signed = baseline is not None
-        ends = (f"{name} {in_words(row, one.metric, signed)}" for name, row in lines.iterrows())
-        points = values_in_words(curve, one.metric, signed)
-        texts.append(f"{one.task}, {metric_name(one)}: {objective} {points}; {'; '.join(ends)}.")
-    zero = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} if baseline else {}
+        ends = (f"{name} {value_text(row, key.metric, signed)}" for name, row in lines.iterrows())
+        points = points_text(curve, key.metric, signed)
+        texts.append(f"{key.task}, {metric_name(key)}: {objective} {points}; {'; '.join(ends)}.")
     add_legend(figure, styles | zero)
-    about = f"Test split. {bars(baseline, counts, 'Bars and bands')}"
+    about = f"Test split. {interval_note(baseline, counts, 'Bars and bands')}"
     kind = f"Differences from {baseline}" if baseline else "Values"
     return finish(figure, [about, start, note_along(gathered, field)], f"{kind} against {label}. {' '.join(texts)}")
 

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.metrics import evaluation_name, metric_name, scale, unit
+from trueneg.report.metrics import evaluation_name, full_name, metric_name, scale, unit
 from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables.building import difference_text, mean_text, objective_name, p_text, records, runs_of_difference
 from trueneg.stats.measurement import Measurement
@@ -21,7 +21,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
     """Lay out one forest plot of the primary measurement's differences per data set, the primary contrast's data set first.
 
     Args:
-        values: table from :func:`trueneg.report.tables.comparisons.compared`.
+        values: table from :func:`trueneg.report.tables.comparisons.compare_study`.
         gathered: artefacts of the study, which give the primary contrast and the headroom of each data set.
         provenance: registry to which the provenance of these numbers is added.
 
@@ -34,7 +34,7 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
     """
     primary, measured, baseline = gathered.study.primary, gathered.primary, gathered.baseline
     roles = {primary.treatment: "primary", primary.oracle: "oracle"}
-    headroom = {one["dataset"]: one["sentence"] for one in gathered.comparison["headroom"]}
+    headroom = {entry["dataset"]: entry["sentence"] for entry in gathered.comparison["headroom"]}
     chosen = measured.rows_of(values).dropna(subset="difference")
     groups = []
     for dataset in sorted(chosen["dataset"].unique(), key=gathered.dataset.__ne__):
@@ -79,20 +79,19 @@ def measurements(values: pd.DataFrame) -> list[dict[str, Any]]:
         as text, the ``unit`` of a difference, the number of ``seeds``, and in that unit the ``value`` and the half-width of its
         interval (``half``), None without an interval.
     """
-    found = []
+    numbers = []
     for row in records(values):
-        measured, numbers = Measurement.of(row), np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
-        value, half = (None if np.isnan(number) else float(f"{number:.7g}") for number in numbers)
-        difference = f"{difference_text(row, starred=False)}, {row['outcome']}"
-        one = {
-            "measured": f"{row['dataset']}; {evaluation_name(measured)}, {metric_name(measured)}",
+        ends = np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
+        value, half = (None if np.isnan(end) else float(f"{end:.7g}") for end in ends)
+        entry = {
+            "measured": f"{row['dataset']}; {full_name(Measurement.of(row))}",
             "objective": row["objective"],
             "mean": mean_text(row),
-            "difference": "" if pd.isna(row["outcome"]) else difference,
+            "difference": "" if pd.isna(row["outcome"]) else f"{difference_text(row, starred=False)}, {row['outcome']}",
             "unit": unit(row["metric"], difference=True),
             "seeds": int(row["seeds"]),
             "value": value,
             "half": half,
         }
-        found.append(one)
-    return found
+        numbers.append(entry)
+    return numbers

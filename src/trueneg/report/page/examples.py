@@ -52,7 +52,7 @@ def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
     table["picture"], thumbnails = pd.factorize(table["thumbnail"])
     queries = []
     for _, asked in table.sort_values("rank", kind="stable").groupby(["dataset", "direction", "query"], sort=False):
-        results = {name: own.to_dict("records") for name, own in asked.groupby("objective", sort=False)}
+        results = {name: rows.to_dict("records") for name, rows in asked.groupby("objective", sort=False)}
         queries.append({**asked.iloc[0], "results": results})
     return [data_uri(picture, "webp") for picture in thumbnails], queries
 
@@ -60,12 +60,12 @@ def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
 def _phrases(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return each phrase with its image, its boxes (x, y, width, height) and one heatmap per objective."""
     phrases = []
-    for _, own in table.groupby(["dataset", "report", "sentence"], sort=False):
-        first = own.iloc[0]
+    for _, rows in table.groupby(["dataset", "report", "sentence"], sort=False):
+        first = rows.iloc[0]
         x0, y0, x1, y1 = (np.round(np.array(first[name], float), 1) for name in ("x0", "y0", "x1", "y1"))
         pixels = np.frombuffer(first["pixels"], np.uint8).reshape(first["size"], first["size"])
-        boxes, heatmaps = np.stack([x0, y0, x1 - x0, y1 - y0], axis=1).tolist(), map(_heatmap, own["heatmap"], own["size"])
-        maps = list(zip(own["objective"], own["CNR"], heatmaps, strict=True))
+        boxes, heatmaps = np.stack([x0, y0, x1 - x0, y1 - y0], axis=1).tolist(), map(_heatmap, rows["heatmap"], rows["size"])
+        maps = list(zip(rows["objective"], rows["CNR"], heatmaps, strict=True))
         phrases.append({**first, "picture": webp(Image.fromarray(pixels).convert("RGB")), "boxes": boxes, "maps": maps})
     return phrases
 

@@ -30,11 +30,11 @@ class Provenance:
     def __init__(self, runs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None, folder: Path = Path()):
         self.runs, self.settings, self._folder = runs, settings or {}, folder
         self._ids = {run["id"] for run in runs}
-        self._places: dict[tuple[str, Any], int] = {}
+        self._indices: dict[tuple[str, Any], int] = {}
 
     def of_runs(self, ids: Iterable[str] = ()) -> int:
         """Return the index of the runs with these ids; if none match, of all runs; if the study has no runs, of its files."""
-        return self._place("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._place("files")
+        return self._index("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._index("files")
 
     def of_cell(self, cell: Cell) -> int | None:
         """Return the index of a cell's provenance; None if the cell holds no number or the provenance is unknown."""
@@ -42,25 +42,25 @@ class Provenance:
             return None
         if cell.runs and self._ids and self._ids.isdisjoint(cell.runs.split()):
             return None  # runs of an earlier first stage
-        return self._place("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
+        return self._index("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
 
     def of_each_run(self) -> dict[str, int]:
         """Return the index of each run; runs with the same settings, data, code, machine and state share one."""
-        alike: dict[str, list[str]] = defaultdict(list)
+        ids: dict[str, list[str]] = defaultdict(list)
         for run in self.runs:
-            alike[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
-        return {one: self.of_runs(ids) for ids in alike.values() for one in ids}
+            ids[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
+        return {run: self.of_runs(runs) for runs in ids.values() for run in runs}
 
     def described(self) -> list[dict[str, Any]]:
         """Return the page's description of each source, in index order."""
-        return [self._described(*key) for key in self._places]
+        return [self._described(*key) for key in self._indices]
 
     def facts(self) -> dict[str, str]:
         """Return everything that two studies can differ in, as text: provenance of the runs, and settings by dotted name."""
         return self._made(self.runs) | dict(flat(self.settings))
 
-    def _place(self, kind: str, content: Any = None) -> int:
-        return self._places.setdefault((kind, content), len(self._places))
+    def _index(self, kind: str, content: Any = None) -> int:
+        return self._indices.setdefault((kind, content), len(self._indices))
 
     def _made(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {name: together(run["made"][name] for run in runs) for name in (runs[0]["made"] if runs else ())}
@@ -73,7 +73,7 @@ class Provenance:
         runs = [run for run in self.runs if run["id"] in content]
         configurations = [run["configuration"] for run in runs]
         keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
-        differing = [key for key in keys if len({one.get(key) for one in configurations}) > 1]
+        differing = [key for key in keys if len({settings.get(key) for settings in configurations}) > 1]
         return {
             "runs": runs,
             "stale": sum(run["state"].startswith("stale") for run in runs),
@@ -105,9 +105,9 @@ class Provenance:
 
 def together(values: Iterable[str]) -> str:
     """Join the distinct values as text; at most :data:`LISTED` of them are listed and the rest are counted."""
-    found = list(dict.fromkeys(values))
-    more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
-    return "; ".join(found[:LISTED]) + more
+    distinct = list(dict.fromkeys(values))
+    more = f" and {len(distinct) - LISTED} more" if len(distinct) > LISTED else ""
+    return "; ".join(distinct[:LISTED]) + more
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -48,28 +48,28 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
-    known = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
+    runs = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
     text = environment.get_template("page.html").render(
         studies=entries,
         unread=unread or {},
-        known=known,
-        newest=max(known.values(), default=""),
-        others=_other_runs(path.parent, known),
+        runs=runs,
+        newest=max(runs.values(), default=""),
+        others=_other_runs(path.parent, runs),
         format=FORMAT,
         quantiles=np.asarray(scipy.stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1))).round(5).tolist(),
         style=style,
         script=script,
-        digests=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)],
+        digests=[base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in (style, script)],
     )
     write_text(path, text)
     return path
 
 
-def _other_runs(results: Path, known: Collection[str]) -> list[Any]:
+def _other_runs(results: Path, shown: Collection[str]) -> list[Any]:
     """List stored runs that belong to no study on the page: unfinished runs, and runs of studies that are not on it."""
     table = run_table(results, measured=False)
-    shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
-    return shown.astype(object).where(shown.notna(), "–").to_dict("records")
+    others = table[~table["run"].isin(shown)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
+    return others.astype(object).where(others.notna(), "–").to_dict("records")
 
 
 def _joined(pattern: str) -> markupsafe.Markup:

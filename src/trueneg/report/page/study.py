@@ -9,23 +9,20 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted
-from trueneg.report import catalogue
+from trueneg.report import registry
 from trueneg.report.declared import PAIRED
-from trueneg.report.figures.assumption import rho_text
-from trueneg.report.findings import correlations, default_errors, sentence
+from trueneg.report.findings import full_answer, sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import written
+from trueneg.report.metrics import format_metric
 from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat
 from trueneg.report.tables.building import headroom_remarks
-from trueneg.report.tables.comparisons import compared
+from trueneg.report.tables.comparisons import compare_study
 from trueneg.store import records, versions
 from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
@@ -89,30 +86,30 @@ def study_page(folder: Path) -> StudyPage:
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
-    drawn = catalogue.figures_by_name(study)
+    drawings = registry.figures_by_name(study)
     # Paired differences come before the corresponding means.
-    names = [name for one in drawn if not one.endswith(PAIRED) for name in (one + PAIRED, one) if name in drawn]
-    pictures = [(drawn[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
+    names = [name for mean in drawings if not mean.endswith(PAIRED) for name in (mean + PAIRED, mean) if name in drawings]
+    pictures = [(drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
     page = StudyPage(
         name=folder.parent.name,
         title=study.title,
         question=study.question,
         finding=sentence(gathered),
-        answer=_answer(gathered),
-        headroom=[f"{one['dataset']}: {one['sentence']}" for one in comparison.get("headroom", ())],
+        answer=full_answer(gathered),
+        headroom=[f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
         warnings=warnings,
         marks=marks,
         # The footnote is already part of the image.
         figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures],
-        headline=next((place for place, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
-        tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in catalogue.tables_by_name(study).values()],
+        headline=next((index for index, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
+        tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in registry.tables_by_name(study).values()],
         config=(folder / "study.yaml").read_text(),
         provenance=Provenance(runs, gathered.settings, folder),
         examples=examples_of(folder, restricted),
     )
     if not is_trained:
         return page
-    values = compared(gathered)
+    values = compare_study(gathered)
     return replace(
         page,
         glance=glance(values, gathered, page.provenance),
@@ -129,10 +126,10 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     measured = gathered.primary
     test = gathered.variants[gathered.variants["split"] == "test"]
     rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
-    values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
-    found = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
+    values = {run: format_metric(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
+    runs = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
-    for record in found:
+    for record in runs:
         machine, source = record["machine"], record["source"]
         record["state"] = changes.state(record, store.marked(record["id"], versions.code_state(record)))
         record["value"] = values.get(record["id"], "–")
@@ -145,7 +142,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
             "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
             "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
         }
-    return found
+    return runs
 
 
 def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool) -> tuple[Any, list[str]]:
@@ -171,29 +168,3 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
-
-
-def _answer(gathered: Gathered) -> str:
-    """Return the study's answer with its numbers; empty if the study asks no question."""
-    if isinstance(gathered.study, TheoryStudy):
-        return _of_numbers(gathered)
-    if not isinstance(gathered.study, LikelihoodStudy):
-        return gathered.comparison["primary"]["answer"]
-    return _of_correlations(gathered) if gathered.study.reports.classes_known else ""
-
-
-def _of_numbers(gathered: Gathered) -> str:
-    """List the errors in a theory study's default setting and how many earlier numbers were reproduced."""
-    numbers = gathered.experiment("protocol_numbers")
-    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in default_errors(gathered).iterrows())
-    return (
-        f"Mean squared errors in the default setting: {listed}. The ranking depends on the numbers of positives and negatives "
-        f"and on the assumed α. {numbers['agrees'].sum()} of {len(numbers)} earlier numbers were reproduced."
-    )
-
-
-def _of_correlations(gathered: Gathered) -> str:
-    """List Spearman's ρ of each scorer on sentences that affirm a finding, in the first corpus."""
-    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in correlations(gathered).iterrows())
-    what = "Rank correlation between likelihood and class probability for sentences that affirm a finding"
-    return f"{what}: {listed} (95 % intervals over classes)."

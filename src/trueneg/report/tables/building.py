@@ -10,7 +10,15 @@ import pandas as pd
 from trueneg.config.trained_study import OTHERS, PRIMARY, NamedContrast
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.report.metrics import evaluation_name, higher_is_better, interval, margin_text, metric_name, minus, unit, written
+from trueneg.report.metrics import (
+    format_metric,
+    full_name,
+    higher_is_better,
+    interval,
+    margin_text,
+    minus,
+    unit,
+)
 from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement, measurements
@@ -19,6 +27,7 @@ Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 Names = Mapping[tuple[str, str], str]  # by data set and objective
 Margins = Mapping[Measurement, float]  # equivalence margins
 UNNAMED: Names = MappingProxyType({})
+ENDS = ("mean", "low", "high")
 OWN_FAMILY = "the primary contrast is a family of its own, and outside the primary measurement one of the unnamed differences"
 
 
@@ -56,12 +65,12 @@ def comparisons(
     """
     chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "", "")
-    parts = [_named_differences(chosen, one, margins) for one in named.contrasts]
-    of_baseline = [one.treatment for one in named.contrasts if one.baseline == baseline and one.minus is None]
+    parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
+    plain = (contrast for contrast in named.contrasts if contrast.baseline == baseline and contrast.minus is None)
     others = paired_differences(chosen, baseline, margins=margins)
-    others = others[~others["objective"].isin(of_baseline)]
-    names = others["objective"] + f" − {baseline}"
-    table = pd.concat([*parts, others.assign(contrast=names, family=OTHERS)], ignore_index=True)
+    others = others[~others["objective"].isin([contrast.treatment for contrast in plain])]
+    others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
+    table = pd.concat([*parts, others], ignore_index=True)
     is_measured = table.index.isin(named.measured.rows_of(table[table["dataset"] == named.dataset]).index)
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {named.baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
@@ -81,14 +90,15 @@ def _test_rows(rows: pd.DataFrame, measured: Sequence[Measurement]) -> pd.DataFr
     return pd.concat([held[place] for place in places if place in held], ignore_index=True)
 
 
-def _named_differences(rows: pd.DataFrame, one: NamedContrast, margins: Margins | None) -> pd.DataFrame:
+def _named_differences(rows: pd.DataFrame, contrast: NamedContrast, margins: Margins | None) -> pd.DataFrame:
     """Compute a named contrast, which may be a difference of differences, for each measurement."""
-    name = f"{one.treatment} − {one.baseline}"
-    if one.minus is not None:
-        sides = ((one.treatment, one.minus.treatment), (one.baseline, one.minus.baseline))
-        rows = pd.concat([subtracted(rows, *of_side) for of_side in sides], ignore_index=True)
-        name = f"({name}) − ({one.minus.treatment} − {one.minus.baseline})"
-    return paired_differences(rows, one.baseline, [one.treatment], margins).assign(contrast=name, family=one.family)
+    treatment, baseline, other = contrast.treatment, contrast.baseline, contrast.minus
+    name = f"{treatment} − {baseline}"
+    if other is not None:
+        pairs = ((treatment, other.treatment), (baseline, other.baseline))
+        rows = pd.concat([subtracted(rows, *pair) for pair in pairs], ignore_index=True)
+        name = f"({name}) − ({other.treatment} − {other.baseline})"
+    return paired_differences(rows, baseline, [treatment], margins).assign(contrast=name, family=contrast.family)
 
 
 def compare(
@@ -130,30 +140,8 @@ class Layout(NamedTuple):
         return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
 
 
-class Comparison(NamedTuple):
-    """Data that all tables of a study share.
-
-    Attributes:
-        rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
-        baseline: objective that is subtracted.
-        oracles: objectives that use the ground truth.
-        headroom: one row per data set with the label of its headroom and a sentence about it.
-        margins: equivalence margin of the primary measurement, if the study has one.
-        notes: sentences under every table.
-        names: name of each line, by data set and objective, where it differs from the objective's.
-    """
-
-    rows: pd.DataFrame
-    baseline: str
-    oracles: Sequence[str]
-    headroom: pd.DataFrame
-    margins: Mapping[Measurement, float] = {}
-    notes: Sequence[str] = ()
-    names: Names = UNNAMED
-
-
 def side_by_side(
-    values: pd.DataFrame, layout: Layout, comparison: Comparison, beside: Mapping[tuple[str, str], Cells] | None = None
+    values: pd.DataFrame, layout: Layout, gathered: Any, beside: Mapping[tuple[str, str], Cells] | None = None
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
@@ -163,24 +151,24 @@ def side_by_side(
     Args:
         values: table from :func:`compare`.
         layout: column heads, and the measurements in each group of lines; the name of the data set precedes the group's title.
-        comparison: data shared by the study's tables.
+        gathered: the study's :class:`trueneg.report.gathered.Gathered`.
         beside: further columns without a comparison; maps spanning title and name of a column to its cells by data set and
             objective.
     """
-    baseline, remarks, beside = comparison.baseline, headroom_remarks(comparison.headroom), beside or {}
-    compared = {place: _cells(column, comparison) for place, column in by_measurement(values).items()}
+    baseline, remarks, beside = gathered.baseline, headroom_remarks(gathered.headroom), beside or {}
+    compared = {key: _cells(column, baseline, gathered.oracles) for key, column in by_measurement(values).items()}
     lines = []
     for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
-        columns = [compared.get((dataset, one), {}) for one in measured]
+        columns = [compared.get((dataset, key), {}) for key in measured]
         for name in dict.fromkeys(itertools.chain(*columns)):
             pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
             others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
-            shown = comparison.names.get((dataset, name), name)
+            shown = gathered.names.get((dataset, name), name)
             lines.append((group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others]))
-    names = []
+    columns = []
     for head in layout.heads:
-        names.append((head.title, with_unit(head.name, unit(head.metric))))
-        names.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
+        columns.append((head.title, with_unit(head.name, unit(head.metric))))
+        columns.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
     sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
@@ -189,11 +177,11 @@ def side_by_side(
         f"star (for {baseline}: if all differences have one).",
         *margin_note(values),
     ]
-    if comparison.oracles:
-        sentences.append(f"Not usable in practice, because they use the labels: {', '.join(comparison.oracles)}.")
-    sentences += comparison.notes
-    sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(comparison.headroom) if row["dataset"] in remarks]
-    return Table(with_names(values, comparison.names), [*names, *beside], grouped(lines), sentences, corner="objective")
+    if gathered.oracles:
+        sentences.append(f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}.")
+    sentences += gathered.table_notes
+    sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(gathered.headroom) if row["dataset"] in remarks]
+    return Table(with_names(values, gathered.names), [*columns, *beside], grouped(lines), sentences, corner="objective")
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -221,30 +209,29 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
         names: name of each line, by data set and objective, where it differs from the objective's.
     """
     values = printed.rename(columns={"value": "published"}).merge(means(rows), "left", ["dataset", *MEASURED, "objective"])
-    for end in ("mean", "low", "high"):
+    for end in ENDS:
         values[f"{end} − published"] = values[end] - values["published"]
-    own, of_differences = _shared_unit(values["metric"]), _shared_unit(values["metric"], difference=True)
+    shared, shared_of_differences = (_shared_unit(values["metric"], difference) for difference in (False, True))
     lines = []
     for row in records(values):
         metric, source, error = row["metric"], row["printed as"], row.get("standard_error", float("nan"))
         dataset = "" if pd.isna(row["dataset"]) else f"{row['dataset']}; "
-        title = f"{dataset}{source}; ours: {_what(row, ', ')}"
-        theirs = written(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {written(error, metric)})")
+        title = f"{dataset}{source}; ours: {full_name(Measurement.of(row))}"
+        theirs = format_metric(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {format_metric(error, metric)})")
         name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
         if pd.notna(row["mean"]):
-            ends = (row[f"{end} − published"] for end in ("mean", "low", "high"))
-            name, mean = objective_name(row, names), Cell(mean_text(row), runs=row["runs"])
-            difference = Cell(_difference(ends, metric), runs=row["runs"])
-        cells = [mean, Cell(theirs, printed=source), difference]
-        lines.append((title if own is not None else with_unit(title, unit(metric)), name, cells))
-    heads = {"ours": own, "published": own, "ours − published": of_differences}
+            name, mean = objective_name(row, names), mean_cell(row)
+            difference = Cell(_difference(*(row[f"{end} − published"] for end in ENDS), metric), runs=row["runs"])
+        title = with_unit(title, unit(metric) if shared is None else "")
+        lines.append((title, name, [mean, Cell(theirs, printed=source), difference]))
     sentences = [
         f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
         "at most a standard error (s.e.), so the interval of the difference is that of our mean.",
         *(["† Published value only; this study does not measure it."] if values["mean"].isna().any() else []),
         *notes,
     ]
-    columns = [("", with_unit(head, shared or "")) for head, shared in heads.items()]
+    units = {"ours": shared, "published": shared, "ours − published": shared_of_differences}
+    columns = [("", with_unit(head, shared_unit or "")) for head, shared_unit in units.items()]
     return Table(values, columns, grouped(lines), sentences, corner="objective")
 
 
@@ -258,20 +245,20 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
     """
     shared = _shared_unit(compared["metric"], difference=True)
     equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
-    several = compared["family"].nunique(dropna=False) > 1
+    families = ["family"] if compared["family"].nunique(dropna=False) > 1 else []
     lines = []
     for row in records(compared):
-        deviation, detectable = (written(row[name], row["metric"]) for name in ("standard deviation", "minimum detectable"))
+        deviation, detectable = (format_metric(row[name], row["metric"]) for name in ("standard deviation", "minimum detectable"))
         correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
         tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
         spread = (difference_text(row, starred=False), deviation, detectable, correlation)
-        texts = (str(row["pairs"]), *spread, *tests, *([row["family"] or "–"] if several else []), outcome_text(row))
-        title = f"{row['dataset']}; {_what(row, '; ')}"
-        title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
+        texts = (str(row["pairs"]), *spread, *tests, *(row[name] or "–" for name in families), outcome_text(row))
+        title = f"{row['dataset']}; {full_name(Measurement.of(row), '; ')}"
+        title = with_unit(title, unit(row["metric"], difference=True) if shared is None else "")
         lines.append((title, contrast_name(row, names), [Cell(text, runs=runs_of_difference(row)) for text in texts]))
-    amounts = ("difference", "standard deviation", "minimum detectable")
-    heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation", "p", "p, Holm", "p, signed-rank"]
-    heads += [*("p, equivalence" for _ in equivalence), *(["family"] if several else []), "outcome"]
+    amounts = (with_unit(name, shared or "") for name in ("difference", "standard deviation", "minimum detectable"))
+    tests = ("p", "p, Holm", "p, signed-rank", *(["p, equivalence"] if equivalence else []))
+    heads = ("pairs", *amounts, "correlation", *tests, *families, "outcome")
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds and their standard deviations.",
         "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
@@ -330,21 +317,10 @@ def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
     return units.pop() if len(units) == 1 else None
 
 
-def _what(row: Any, separator: str) -> str:
-    measured = Measurement.of(row)
-    return evaluation_name(measured) + separator + metric_name(measured)
-
-
-def _cells(column: pd.DataFrame, comparison: Comparison) -> dict[str, tuple[Cell, Cell]]:
+def _cells(column: pd.DataFrame, baseline: str, oracles: Collection[str]) -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, comparison.baseline, comparison.oracles)
-    return {
-        row["objective"]: (
-            Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
-            Cell(difference_text(row), runs=runs_of_difference(row)),
-        )
-        for row in records(column)
-    }
+    best = _clearly_best(column, baseline, oracles)
+    return {row["objective"]: (mean_cell(row, bold=row["objective"] == best), difference_cell(row)) for row in records(column)}
 
 
 def _clearly_best(column: pd.DataFrame, baseline: str, oracles: Collection[str]) -> str | None:
@@ -361,7 +337,7 @@ def _clearly_best(column: pd.DataFrame, baseline: str, oracles: Collection[str])
 
 def mean_text(row: Any) -> str:
     """Format the mean in a row of :func:`compare` and half the width of its interval."""
-    return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
+    return f"{format_metric(row['mean'], row['metric'])} ± {format_metric(row['high'] - row['mean'], row['metric'])}"
 
 
 def difference_text(row: Any, starred: bool = True) -> str:
@@ -374,17 +350,26 @@ def difference_text(row: Any, starred: bool = True) -> str:
     significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
     marks = ("*" if significant else "") + ("≈" if equivalent else "")
     ends = (row[name] for name in ("difference", "difference low", "difference high"))
-    return "" if pd.isna(row["outcome"]) else _difference(ends, row["metric"], marks if starred else "")
+    return "" if pd.isna(row["outcome"]) else _difference(*ends, row["metric"], marks if starred else "")
 
 
-def _difference(ends: Iterable[float], metric: str, marks: str = "") -> str:
-    value, low, high = ends
-    return f"{written(value, metric, signed=True)}{marks} {interval(low, high, metric)}"
+def _difference(value: float, low: float, high: float, metric: str, marks: str = "") -> str:
+    return f"{format_metric(value, metric, signed=True)}{marks} {interval(low, high, metric)}"
 
 
 def runs_of_difference(row: Any) -> str:
     """Return the ids of the runs behind a row's difference: those of the objective and of the baseline."""
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
+
+
+def mean_cell(row: Any, bold: bool = False) -> Cell:
+    """Return the cell of the mean in a row of :func:`compare`."""
+    return Cell(mean_text(row), bold, row["runs"])
+
+
+def difference_cell(row: Any) -> Cell:
+    """Return the cell of the difference in a row of :func:`comparisons` or :func:`compare`."""
+    return Cell(difference_text(row), runs=runs_of_difference(row))
 
 
 def p_text(value: float) -> str:

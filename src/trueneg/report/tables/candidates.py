@@ -4,8 +4,8 @@ from trueneg.report.declared import Drawing, of_candidates
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
-from trueneg.report.metrics import evaluation_name, metric_name, unit
-from trueneg.report.tables.building import group_title, mean_text, records
+from trueneg.report.metrics import full_name, unit
+from trueneg.report.tables.building import group_title, mean_cell, records
 from trueneg.specs.settings import Study
 
 ORDER = 20
@@ -21,15 +21,14 @@ def candidates(gathered: Gathered) -> Table:
     """Build a table with one line per candidate, grouped by objective; remarks flag chosen, tied and edge values."""
     measured = gathered.selected_by
     values = gathered.read("candidates.parquet").assign(metric=measured.metric)
-    edges = {(one["dataset"], one["objective"]): one.get("at edge") for one in gathered.comparison["selection"]}
+    edges = {(entry["dataset"], entry["objective"]): entry.get("at edge") for entry in gathered.comparison["selection"]}
     lines = []
     for row in records(values):
         remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
         if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
             remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
-        cells = [Cell(mean_text(row), bold=row["chosen"], runs=row["runs"]), Cell(str(row["seeds"])), Cell(remark)]
+        cells = [mean_cell(row, bold=row["chosen"]), Cell(str(row["seeds"])), Cell(remark)]
         lines.append((group_title(row["dataset"], {}, row["objective"]), settings_name(row["variant"]), cells))
-    name = f"{evaluation_name(measured)}, {metric_name(measured)}"
-    sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.selection_notes, *gathered.data_notes]
-    columns = [with_unit(name, unit(measured.metric)), "seeds", "remark"]
+    sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
+    columns = [with_unit(full_name(measured), unit(measured.metric)), "seeds", "remark"]
     return Table(values, [("", column) for column in columns], grouped(lines), sentences, corner="candidate")

@@ -13,9 +13,8 @@ from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.layouts import LAYOUTS, TRAINED, comparison_of, every_measurement, tasks
+from trueneg.report.layouts import CHEXPERT, LAYOUTS, PRECISION, TRAINED, compared_rows, every_measurement, tasks, with_means
 from trueneg.report.metrics import evaluation_name, group_name, unit
-from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
     OWN_FAMILY,
     Cells,
@@ -25,14 +24,13 @@ from trueneg.report.tables.building import (
     compare,
     comparisons,
     contrast_name,
+    difference_cell,
     difference_table,
-    difference_text,
     group_title,
     headroom_remarks,
     margin_note,
     published_table,
     records,
-    runs_of_difference,
     side_by_side,
     with_names,
 )
@@ -81,14 +79,14 @@ def drawings(study: Study) -> list[Drawing]:
     shown: dict[str, Any] = {"differences": True, "published": study.published, "contrasts": study.contrasts}
     shown["accuracy"] = isinstance(study, ImageStudy)
     if isinstance(study, ImageTextStudy):
-        known = {measured.task for measured in measured_by(study)}
-        shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in known}
-        shown |= {"precision": known & {PRECISION, CHEXPERT}, "grounding": "grounding" in known}
-        shown |= {"linear_evaluation": known & {*TRAINED}}
-    made: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
+        tasks_measured = {measured.task for measured in measured_by(study)}
+        shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
+        shown |= {"precision": tasks_measured & {PRECISION, CHEXPERT}, "grounding": "grounding" in tasks_measured}
+        shown |= {"linear_evaluation": tasks_measured & {*TRAINED}}
+    makers: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
     files = {"published": (*ROWS, PUBLISHED), "tasks": (*ROWS, CURVES)}
     return [
-        Drawing(name, made.get(name, layout_table), *heading, files.get(name, ROWS), {} if name in made else {"name": name})
+        Drawing(name, makers.get(name, layout_table), *heading, files.get(name, ROWS), {} if name in makers else {"name": name})
         for name, heading in HEADINGS.items()
         if shown.get(name)
     ]
@@ -96,13 +94,12 @@ def drawings(study: Study) -> list[Drawing]:
 
 def layout_table(gathered: Gathered, name: str) -> Table:
     """Build the table of means and paired differences for one layout."""
-    comparison = comparison_of(gathered)
-    rows = comparison.rows
+    rows = compared_rows(gathered)
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
-    values = compare(rows, comparison.baseline, layout.keys(rows), comparison.margins, named_by(gathered))
+    values = compare(rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered))
     shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
     beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
-    return side_by_side(values, layout, comparison, beside)
+    return side_by_side(values, layout, gathered, beside)
 
 
 def accuracy(study: ImageStudy) -> Layout:
@@ -112,13 +109,13 @@ def accuracy(study: ImageStudy) -> Layout:
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
     groups = GROUPS if study.dataset.rare_classes else GROUPS[:1]
-    layout = {evaluation_name(one): [one._replace(group=group) for group in groups] for one in measured}
-    return Layout([Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))], layout)
+    columns = {evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured}
+    return Layout([Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))], columns)
 
 
-def compared(gathered: Gathered) -> pd.DataFrame:
+def compare_study(gathered: Gathered) -> pd.DataFrame:
     """Compare objectives with the baseline for every measurement in a study's tables."""
-    rows = comparison_of(gathered).rows
+    rows = compared_rows(gathered)
     return compare(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
 
 
@@ -135,44 +132,41 @@ def named_by(gathered: Gathered) -> Named:
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, for every measurement in the study's other tables."""
-    rows = comparison_of(gathered).rows
+    rows = compared_rows(gathered)
     values = comparisons(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
-    notes = [*gathered.protocol_notes, *gathered.selection_notes, *gathered.data_notes]
-    return difference_table(values, notes, gathered.names)
+    return difference_table(values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names)
 
 
 def published(gathered: Gathered) -> Table:
     """Build the table of published numbers, each with its source; a method may be a variant that the study did not select."""
-    printed, found, own = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
-    variants = set(printed["objective"]) - set(gathered.study.objectives)
+    printed, parts, variants = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
+    unselected = set(printed["objective"]) - set(gathered.study.objectives)
     for label, (objective, values, _) in runs.objectives(gathered.study).items():
-        if label in variants:
-            of_variant = (own["objective"] == objective) & (own["variant"] == runs.canonical(values))
-            found.append(own[of_variant].assign(objective=label))
-    rows = pd.concat(found, ignore_index=True)
-    of_tables = {"Table 1": RECO_TABLE_1, "Table 2": RECO_TABLE_2}
+        if label in unselected:
+            of_variant = (variants["objective"] == objective) & (variants["variant"] == runs.canonical(values))
+            parts.append(variants[of_variant].assign(objective=label))
+    rows = pd.concat(parts, ignore_index=True)
     printed_in = printed["printed as"].str.startswith
-    notes = [note for table, note in of_tables.items() if printed_in(f"relaxing-contrastiveness, {table}:").any()]
-    notes += [*gathered.selection_notes, *gathered.data_notes]
-    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes, gathered.names)
+    reco_notes = {"Table 1": RECO_TABLE_1, "Table 2": RECO_TABLE_2}
+    notes = [note for table, note in reco_notes.items() if printed_in(f"relaxing-contrastiveness, {table}:").any()]
+    rows = with_means(rows[rows["split"] == "test"])
+    return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
 
 
 def contrasts(gathered: Gathered) -> Table:
     """Build the table of the contrasts that the study names, with a column for each measurement."""
-    comparison, study, remarks = comparison_of(gathered), gathered.study, headroom_remarks(gathered.headroom)
-    rows, named = comparison.rows, named_by(gathered)
+    study, rows, named, remarks = gathered.study, compared_rows(gathered), named_by(gathered), headroom_remarks(gathered.headroom)
     layout = accuracy(study) if isinstance(study, ImageStudy) else tasks(rows)
-    values = comparisons(rows, comparison.baseline, layout.keys(rows), comparison.margins, named)
-    own = values["contrast"] == f"{named.treatment} − {named.baseline}"
-    values = pd.concat([values[own], values[~own & (values["family"] != OTHERS)]], ignore_index=True)
+    values = comparisons(rows, gathered.baseline, layout.keys(rows), gathered.margins, named)
+    is_primary = values["contrast"] == f"{named.treatment} − {named.baseline}"
+    values = pd.concat([values[is_primary], values[~is_primary & (values["family"] != OTHERS)]], ignore_index=True)
     cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
     for row in records(values):
-        place = row["dataset"], contrast_name(row, comparison.names)
-        cells[place][Measurement.of(row)] = Cell(difference_text(row), runs=runs_of_difference(row))
+        cells[row["dataset"], contrast_name(row, gathered.names)][Measurement.of(row)] = difference_cell(row)
     lines = (
-        (group_title(dataset, remarks, title), contrast, [found.get(key, Cell("")) for key in measured])
+        (group_title(dataset, remarks, title), contrast, [of_contrast.get(key, Cell("")) for key in measured])
         for title, measured in layout.groups.items()
-        for (dataset, contrast), found in cells.items()
+        for (dataset, contrast), of_contrast in cells.items()
     )
     columns = [(head.title, with_unit(head.name, unit(head.metric, difference=True))) for head in layout.heads]
     sentences = [
@@ -181,9 +175,9 @@ def contrasts(gathered: Gathered) -> Table:
         "* p < 0.05 (paired t test with Holm's correction over the contrasts of a family, for each group and column; "
         f"{OWN_FAMILY}; contrasts without a family are not tested).",
         *margin_note(values),
-        *comparison.notes,
+        *gathered.table_notes,
     ]
-    return Table(with_names(values, comparison.names), columns, grouped(lines), sentences, corner="contrast")
+    return Table(with_names(values, gathered.names), columns, grouped(lines), sentences, corner="contrast")
 
 
 def last_share(curves: pd.DataFrame, column: str) -> Cells:
@@ -196,8 +190,8 @@ def last_share(curves: pd.DataFrame, column: str) -> Cells:
     last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
     measured = Measurement("training", column)
     shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(subset="value")
-    found = {}
+    cells = {}
     for row in records(means(shares)):
         mean, half = ("–" if pd.isna(share) else f"{100 * share:.1f}" for share in (row["mean"], row["high"] - row["mean"]))
-        found[row["dataset"], row["objective"]] = Cell(f"{mean} ± {half}", runs=row["runs"])
-    return found
+        cells[row["dataset"], row["objective"]] = Cell(f"{mean} ± {half}", runs=row["runs"])
+    return cells

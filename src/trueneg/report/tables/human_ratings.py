@@ -21,8 +21,8 @@ from trueneg.report.figures.human_ratings import (
 )
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import written
-from trueneg.report.tables.building import compare, difference_text, group_title, headroom_remarks, records, runs_of_difference
+from trueneg.report.metrics import format_metric
+from trueneg.report.tables.building import compare, difference_cell, group_title, headroom_remarks, records
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
@@ -62,11 +62,11 @@ def draw(gathered: Gathered) -> Table:
     )
     errors = calibration[calibration["anchors"] == "text"].groupby(["dataset", "objective"])["error"].first()
     lines = []
-    for dataset, own in values.groupby("dataset", sort=False):
-        found = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for row in records(own)}
-        trained = {name: name for name in own["objective"].unique() if name}
+    for dataset, of_dataset in values.groupby("dataset", sort=False):
+        rows_by_key = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for row in records(of_dataset)}
+        trained = {name: name for name in of_dataset["objective"].unique() if name}
         for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
-            sides = [[found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
+            sides = [[rows_by_key.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
             if any(map(any, sides)):
                 cells = [cell for side in sides for cell in _side(side)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
@@ -88,10 +88,10 @@ def _side(of_thresholds: Sequence[Any]) -> list[Cell]:
     row, *stricter = of_thresholds
     if row is None:
         return [Cell("–")] * 6
-    others = ["–" if other is None else written(other["AUC"], "AUC") for other in stricter]
+    others = ["–" if other is None else format_metric(other["AUC"], "AUC") for other in stricter]
     texts = [f"{row['count']:.0f}", area_text(row), "", area_text(row, "weighted "), *others]
     is_trained = pd.notna(row["runs"])  # references have no trained network
     cells = [Cell(text, runs=row["runs"] if is_trained else "") for text in texts]
     if is_trained:
-        cells[2] = Cell(difference_text(row), runs=runs_of_difference(row))
+        cells[2] = difference_cell(row)
     return cells

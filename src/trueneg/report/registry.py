@@ -30,20 +30,20 @@ RECO_TABLES = ("precision", "linear_evaluation", "retrieval", "published")
 
 FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "md", "tex", "txt")}  # endings of the files of a drawing
 KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
-CODE = (".py", ".csv", ".html", ".css", ".js")  # endings of the files that make figures, tables and the page
+CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle")  # endings of the files that make figures, tables and the page
 
 
 def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
     """Return a function that lists a study's drawings in page order, from all modules of a package that declare drawings."""
-    found = [importlib.import_module(f"{package.__name__}.{name}") for _, name, _ in pkgutil.iter_modules(package.__path__)]
-    modules = sorted((module for module in found if hasattr(module, "drawings")), key=lambda module: module.ORDER)
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for _, name, _ in pkgutil.iter_modules(package.__path__)]
+    makers = sorted((module for module in modules if hasattr(module, "drawings")), key=lambda module: module.ORDER)
 
     def by_name(study: Study) -> dict[str, Drawing]:
         drawings: dict[str, Drawing] = {}
-        for drawing in (drawing for module in modules for drawing in module.drawings(study)):
-            if (known := drawings.setdefault(drawing.name, drawing)) is not drawing:
-                makers = f"{known.make.__module__} and {drawing.make.__module__}"
-                raise ValueError(f"{makers} both declare {drawing.name!r}; rename one of the two.")
+        for drawing in (drawing for module in makers for drawing in module.drawings(study)):
+            if (first := drawings.setdefault(drawing.name, drawing)) is not drawing:
+                declared_in = f"{first.make.__module__} and {drawing.make.__module__}"
+                raise ValueError(f"{declared_in} both declare {first.name!r}; rename one of the two.")
         return drawings
 
     return by_name
@@ -55,10 +55,11 @@ tables_by_name = _by_name(tables)
 
 def files_by_study(studies: Mapping[str, Study]) -> dict[str, list[str]]:
     """Map each study that has figures or tables to the files they are made from, relative to its artefacts."""
-    drawn = {name: _all(study) for name, study in studies.items()}
-    return {
-        name: sorted({"study.yaml", *(file for one in found for file in one.files)}) for name, found in drawn.items() if found
-    }
+    files = {}
+    for name, study in studies.items():
+        if drawings := [*figures_by_name(study).values(), *tables_by_name(study).values()]:
+            files[name] = sorted({"study.yaml", *(file for drawing in drawings for file in drawing.files)})
+    return files
 
 
 def report_code() -> str:
@@ -75,7 +76,3 @@ def drawn_by_other_code(path: Path) -> bool:
         return json.loads(record.read_text())["code"] != report_code()
     except (OSError, ValueError, LookupError, TypeError):  # missing or damaged: it will be drawn again
         return True
-
-
-def _all(study: Study) -> tuple[Drawing, ...]:
-    return (*figures_by_name(study).values(), *tables_by_name(study).values())
