@@ -23,7 +23,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
-from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
+from trueneg.evaluation.retrieval import RetrievalMetric, retrieval_both_ways
 from trueneg.io.files import file_checksum
 from trueneg.report.retrieval import with_means
 from trueneg.specs import tasks
@@ -156,7 +156,7 @@ def test_chance_recall_matches_random_scores(rows, source, subset):
     relevant = np.array([[text in said[report] for report in reports] for text in texts])
     scores = np.random.default_rng(0).random((400, *relevant.shape))
     recalls = [retrieval_both_ways(one, EVALUATION["retrieval"]["ks"], relevant) for one in scores]
-    drawn = np.mean([found[Metric("R", "text to image", 3)] for found in recalls])
+    drawn = np.mean([found[RetrievalMetric("R", "text to image", 3)] for found in recalls])
     by_chance = value(rows, "retrieval sentence", "chance", "report", direction="text to image", k=3)
     assert by_chance == pytest.approx(drawn, abs=0.02)
 

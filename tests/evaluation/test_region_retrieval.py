@@ -14,7 +14,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.pairs import region_retrieval as module
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
 from trueneg.evaluation.pairs.region_retrieval import phrase_region_scores, region_retrieval
-from trueneg.evaluation.retrieval import Metric
+from trueneg.evaluation.retrieval import RetrievalMetric
 
 SOURCE = texture_source(patients=30)
 CROP = 24
@@ -147,10 +147,10 @@ def test_retrieval_matches_sorting_for_each_relevance_criterion(count, seed):
         expected = {}
         for direction, table in (("text to image", scores), ("image to text", scores.T)):
             ranks = [sorted_rank(table[q].tolist(), [same(q, c) for c in range(count)], unlucky) for q in range(count)]
-            expected |= {Metric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
-            expected[Metric("MedR", direction)] = np.median(ranks)
+            expected |= {RetrievalMetric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
+            expected[RetrievalMetric("MedR", direction)] = np.median(ranks)
         for name in ("R", "MedR"):
-            expected[Metric(name)] = np.mean([value for one, value in expected.items() if one.metric == name])
+            expected[RetrievalMetric(name)] = np.mean([value for one, value in expected.items() if one.metric == name])
         assert found[labels] == pytest.approx(expected)
 
 
@@ -159,8 +159,8 @@ def test_unknown_classes_fall_back_to_findings():
     scores = np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.5], [0.5, 1.0, 0.0]])
     found = region_retrieval(scores, phrases, ks=(1,))
     assert "truth" not in found
-    assert found["pair"][Metric("R", "text to image", 1)] == pytest.approx(1 / 3)
-    assert found["finding"][Metric("R", "text to image", 1)] == pytest.approx(2 / 3)
+    assert found["pair"][RetrievalMetric("R", "text to image", 1)] == pytest.approx(1 / 3)
+    assert found["finding"][RetrievalMetric("R", "text to image", 1)] == pytest.approx(2 / 3)
 
 
 def own_boxes(rows):

@@ -12,7 +12,7 @@ from sklearn.metrics import top_k_accuracy_score
 
 from trueneg.evaluation import retrieval
 from trueneg.evaluation.retrieval import (
-    Metric,
+    RetrievalMetric,
     median_rank,
     precision_at_k,
     precisions_at_k,
@@ -127,10 +127,10 @@ def test_a_query_is_a_hit_if_any_relevant_candidate_is_found():
 def test_both_ways_contain_both_directions_and_their_means(scores, ties):
     metrics = retrieval_both_ways(scores, ks=(1, 2), ties=ties)
     there, back = (recall_at_k(own, (1, 2), ties=ties) for own in (scores, scores.T))
-    assert [metrics[Metric("R", "text to image", k)] for k in (1, 2)] == [there[1], there[2]]
-    assert [metrics[Metric("R", "image to text", k)] for k in (1, 2)] == [back[1], back[2]]
-    assert metrics[Metric("R")] == pytest.approx((there[1] + there[2] + back[1] + back[2]) / 4)
-    assert metrics[Metric("MedR")] == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
+    assert [metrics[RetrievalMetric("R", "text to image", k)] for k in (1, 2)] == [there[1], there[2]]
+    assert [metrics[RetrievalMetric("R", "image to text", k)] for k in (1, 2)] == [back[1], back[2]]
+    assert metrics[RetrievalMetric("R")] == pytest.approx((there[1] + there[2] + back[1] + back[2]) / 4)
+    assert metrics[RetrievalMetric("MedR")] == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
     assert len(metrics) == 8
 
 
