@@ -1,14 +1,13 @@
 """Tables computed from finished runs and ratings match values computed from the runs directly."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import save_file
 
+from tests.evaluation.finished_runs import write_runs
 from tests.text.models import saved
 from tests.textures import settings_of
 from trueneg.data.pairs.pair_source import PairSource, write_pairs
@@ -20,9 +19,7 @@ from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.rated_pairs import rated_pairs
 from trueneg.evaluation.rating_runs import rate_references, rate_runs
 from trueneg.evaluation.rating_summary import gather_ratings
-from trueneg.io.files import file_checksum
 from trueneg.stats.comparison import paired_differences
-from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -70,33 +67,26 @@ SUBSETS = {seed: dataclasses.replace(split_pairs(SOURCE, 0, test=0.5), seed=seed
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A store of four runs, their manifests, and what the jobs make of them."""
-    folder = tmp_path_factory.mktemp("world")
-    store, networks = RunStore(folder / "runs"), {}
-    write_pairs(dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "pairs.npz")
+    """The folder, the networks and the tables of two objectives with two seeds each."""
+    folder, networks = tmp_path_factory.mktemp("world"), {}
+    write_pairs(dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "source.npz")
     rated().to_parquet(folder / "ratings.parquet")
     write_pair_subsets(list(SUBSETS.values()), folder / "subsets.parquet")
-    shared = {"source": folder / "pairs.npz", "ratings": folder / "ratings.parquet", "subsets": folder / "subsets.parquet"}
-    shared |= {"store": store.path, "settings": {"threads": 1}, "device": "cpu"}
+    shared = {"source": folder / "source.npz", "ratings": folder / "ratings.parquet", "subsets": folder / "subsets.parquet"}
+    shared |= {"settings": {"threads": 1}}
     for objective, settings in OBJECTIVES.items():
-        listed = []
+        runs = {}
         for seed in SEEDS:
             training = ImageText(settings_of(settings), seed, SOURCE, SUBSETS[seed], CPU)
             training.train_epoch()
             training.network.eval()
-            networks[objective, seed] = training.networks
-            name = f"{objective}{seed}"
-            store.folder(name).mkdir(parents=True)
-            save_file(training.weights(), store.folder(name) / RunStore.MODEL)
-            (store.folder(name) / RunStore.RECORD).write_text(json.dumps({"settings": settings_of(settings)}))
-            listed.append({"seed": seed, "id": name, "checksum": file_checksum(store.folder(name) / RunStore.MODEL)})
-        manifest = {"study": "s", "dataset": "d", "objective": objective, "runs": listed}
-        (folder / f"{objective}.json").write_text(json.dumps(manifest))
+            networks[objective, seed], runs[f"{objective}{seed}"] = training.networks, training
+        written = write_runs(folder, settings_of(settings), runs, dataset="d", objective=objective)
         outputs = {"areas": folder / f"{objective}.parquet", "bins": folder / f"{objective}-bins.parquet"}
         names = {"study": "s", "dataset": "d", "condition": "{}", "objective": objective, "variant": "{}"}
-        rate_runs(**shared, manifest=folder / f"{objective}.json", names=names, **outputs)
+        rate_runs(**shared, **written, names=names, **outputs)
     outputs = {name: folder / f"{name}-block.parquet" for name in ("areas", "eta", "correlations")}
-    rate_references(**shared, manifest=folder / "CL.json", **outputs)
+    rate_references(**shared, **written, **outputs)
     gathered = {name: folder / f"{name}.parquet" for name in ("summary", "rows", "calibration", "eta", "correlations")}
     gather_ratings(
         areas=[folder / f"{name}.parquet" for name in OBJECTIVES],
