@@ -87,7 +87,7 @@ def test_expert_agreement_averages_over_all_experts_left_out(rows, anchors):
     found = expert_agreement(ratings, own)
     assert found.anchor.tolist() == sorted(expected)
     np.testing.assert_allclose(found.area, [np.mean(expected[anchor]) for anchor in sorted(expected)])
-    # The order of a pair's ratings tells nothing.
+    # The order of a pair's ratings does not matter.
     np.testing.assert_allclose(expert_agreement(np.sort(ratings, axis=1), own).area, found.area)
 
 

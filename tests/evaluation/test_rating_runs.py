@@ -28,7 +28,7 @@ THINGS, PLACES = ("a dog", "two dogs", "a boat", "a child"), ("on grass", "by th
 
 
 def photographs(count=60):
-    """Each shows a thing somewhere; its captions say so in other words, and its pixels tell it."""
+    """Return images that show a thing at a place, with captions in different words, and the things and places."""
     generator = np.random.default_rng(0)
     thing, place = generator.integers(0, 4, count), generator.integers(0, 3, count)
     names = np.array([f"{number:03}.jpg" for number in range(count)])
@@ -47,7 +47,7 @@ SOURCE, THING, PLACE = photographs()
 
 
 def rated(source=SOURCE):
-    """Every fourth pair is rated, by what both show, and an image's own captions are the best."""
+    """Rate every fourth pair by the thing and the place that both show."""
     generator, rows = np.random.default_rng(1), []
     for image, report in np.argwhere(generator.random((60, 60)) < 0.25):
         best = 1 + 2 * (THING[image] == THING[report]) + (PLACE[image] == PLACE[report])
@@ -61,7 +61,7 @@ OBJECTIVES = {
     "BCL": {"name": "bcl", "directions": "both", "class_probability": "language model", "alpha": 0.8, "beta": 1.0}
     | {"form": "consistent"},
 }
-# An official split: the same in every seed.
+# The same split for every seed, like an official one.
 SUBSETS = {seed: dataclasses.replace(split_pairs(SOURCE, 0, test=0.5), seed=seed) for seed in SEEDS}
 
 
@@ -100,19 +100,19 @@ def world(tmp_path_factory):
 
 
 def text_of(report, index):
-    own = SOURCE.sentences
-    return own.loc[(own["report"] == report) & (own["index"] == index), "sentence"].item()
+    table = SOURCE.sentences
+    return table.loc[(table["report"] == report) & (table["index"] == index), "sentence"].item()
 
 
 def all_scores(networks, test):
-    """Of every text with every image of the split, by name."""
+    """Return the similarities of all texts with all images of the split, by name."""
     texts = sorted(SOURCE.sentences["sentence"].unique())
     images = embed_images(networks, SOURCE, test, CPU, regions=False)
     return pd.DataFrame(similarities(networks, texts, images, CPU), index=texts, columns=SOURCE.reports[test])
 
 
 def own_scores(networks, seed):
-    """Of every rated pair in the test split, from the tables as they are: similarity, the four names, whether it is false."""
+    """Return similarity, relevance and names of every rated pair in the test split, read from the source's own tables."""
     test = SUBSETS[seed].test
     reports = SOURCE.reports[test]
     scores, rows = all_scores(networks, test), []
