@@ -1,6 +1,6 @@
-"""Claims of the papers that a reader would check first, each as stated in the papers or their sources.
+"""Central claims of the papers, each as stated in the papers or their sources.
 
-Where a claim is tested beside the code that it is about, it is not repeated here.
+Claims that the tests of a module state are not repeated here.
 """
 
 import math
@@ -23,7 +23,7 @@ NEGATIVES = 63  # of a batch of 64
 
 
 def batches(draws, positive, seed=0):
-    """(draws, 64, 64) float64 similarities: U(−0.2, 0.4) off the diagonal, the positive on it."""
+    """Return float64 similarities (draws, 64, 64): U(−0.2, 0.4) off the diagonal, the positive on it."""
     generator = torch.Generator().manual_seed(seed)
     similarity = 0.6 * torch.rand(draws, 64, 64, generator=generator, dtype=torch.float64) - 0.2
     similarity.diagonal(dim1=1, dim2=2).fill_(positive)
@@ -31,7 +31,7 @@ def batches(draws, positive, seed=0):
 
 
 def loss_without_a_bound(similarity, scale, eta):
-    """The pseudo-code of Sample-Specific Debiasing (2023), Fig. 5: exponentials, no lower bound; one loss an anchor."""
+    """The pseudo-code of Sample-Specific Debiasing (2023), Fig. 5: exponentials, no lower bound; one loss per anchor."""
     exponentials = (scale * similarity).exp()
     positive = exponentials.diagonal()
     negative = exponentials.sum(1) - positive
@@ -65,7 +65,7 @@ def test_the_pseudo_code_without_a_bound_is_the_loss_at_a_low_logit_scale(eta):
 
 
 @pytest.mark.parametrize("eta", [0.05, 0.1, 0.2])
-def test_at_the_image_text_studys_logit_scale_the_pseudo_code_is_no_number_and_the_bound_is_needed(eta):
+def test_at_the_logit_scale_of_image_text_studies_the_pseudo_code_is_nan_and_the_bound_applies(eta):
     """With positives at cosine 0.6 the bracket is negative for every anchor; at the bound the negatives have no gradient."""
     for similarity in batches(100, 0.6):
         assert loss_without_a_bound(similarity, 14.0, eta).isnan().all()
@@ -92,7 +92,7 @@ def test_the_coefficient_of_the_positive_changes_its_sign_at_one_over_n_plus_one
 @pytest.mark.parametrize("scale", [14.0, 100.0])
 @pytest.mark.parametrize("positive", [-1.0, 0.0, 0.6, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_loss_and_gradient_are_numbers_at_any_logit_scale(scale, positive, dtype):
+def test_loss_and_gradient_are_finite_at_any_logit_scale(scale, positive, dtype):
     similarity = batches(1, positive)[0].to(dtype).requires_grad_()
     logit_scale = torch.tensor(scale, dtype=dtype, requires_grad=True)
     loss = CrossModalLoss(Debiased(0.1), "both")(similarity, logit_scale)
@@ -102,7 +102,7 @@ def test_loss_and_gradient_are_numbers_at_any_logit_scale(scale, positive, dtype
     assert logit_scale.grad.isfinite()
 
 
-def test_another_study_of_a_training_patient_is_no_test_image():
+def test_a_patient_in_both_train_and_test_raises_an_error():
     """The leak of MS-CXR's own split and of CheXpert 8×200: other images and reports, the same patient."""
     source = texture_source(patients=60)  # studies in pairs of one patient
     subset = split_pairs(source, 0)
@@ -119,7 +119,7 @@ def test_another_study_of_a_training_patient_is_no_test_image():
 
 
 def test_random_scores_on_a_set_like_8x200_have_a_precision_of_one_eighth():
-    """1,600 images of exactly one of eight labels; 80 image and 40 text queries, equally many of each label."""
+    """1,600 images of exactly one of eight labels; 80 image and 40 text queries, the same number for each label."""
     labels = np.repeat(np.eye(8), 200, axis=0)
     images, shown = single_label_gallery(labels, np.arange(1600))
     assert len(images) == 1600
@@ -134,7 +134,7 @@ def test_random_scores_on_a_set_like_8x200_have_a_precision_of_one_eighth():
 
 
 @pytest.mark.skipif("TRUENEG_CHEXPERT_8X200" not in os.environ, reason="TRUENEG_CHEXPERT_8X200 names no folder of its lists")
-def test_the_lists_of_8x200_are_as_large_as_the_papers_say_and_not_as_their_readme():
+def test_the_sizes_of_the_lists_of_8x200_match_the_papers_and_not_their_readme():
     folder = Path(os.environ["TRUENEG_CHEXPERT_8X200"])
     candidates, images = (pd.read_csv(folder / "image-retrieval" / f"{name}.csv") for name in ("candidate", "query"))
     texts = pd.read_csv(folder / "text-retrieval" / "query.csv")
@@ -148,7 +148,7 @@ def test_the_lists_of_8x200_are_as_large_as_the_papers_say_and_not_as_their_read
     assert np.bincount(labels).tolist() == [200] * 8
     assert not set(images["Path"]) & set(candidates["Path"])
     shared = set(images["Path"].str.extract(r"(patient\d+)")[0]) & set(patients)
-    assert len(shared) == 6  # so a query's own patient is left out of what it may find
+    assert len(shared) == 6  # other images of a query's patient are candidates
     assert candidates["Path"].str.contains("/train/").all()  # never to be fine-tuned on
 
 
@@ -162,7 +162,7 @@ def open_i_archive():
 @pytest.mark.skipif(
     open_i_archive() is None, reason="neither torchxrayvision is installed nor does TRUENEG_OPEN_I name its folder"
 )
-def test_open_i_is_as_large_as_its_description_says():
+def test_the_size_of_open_i_matches_its_description():
     reports = [report for _, report in open_i.read_archive(open_i_archive())]
     assert len(reports) == 3_955
     assert all(report is not None for report in reports)

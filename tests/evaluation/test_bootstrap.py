@@ -1,12 +1,9 @@
 """Bootstrap intervals against SciPy's, and by their coverage."""
 
-import doctest
-
 import numpy as np
 import pytest
 import scipy.stats
 
-from trueneg.evaluation import bootstrap as module
 from trueneg.evaluation.bootstrap import bootstrap
 
 
@@ -64,9 +61,3 @@ def test_draws_with_an_undefined_statistic_are_ignored():
 
     interval = bootstrap(first_item_or_nan, 4, seed=0)
     assert interval.low == interval.high == 1
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed

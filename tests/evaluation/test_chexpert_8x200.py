@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch.nn import functional
 
 from tests.data.official_layouts import EIGHT
 from tests.declared import declared, written
+from tests.evaluation.finished_runs import similarity_table, unit_embedding
 from tests.textures import LSE_NL, measured_rows, settings_of, texture_source
 from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
 from trueneg.data.pairs.pair_splits import split_pairs
@@ -40,7 +40,7 @@ def networks(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """Like 8×200, with four candidates, one image query and two sentences a label."""
+    """A small CheXpert 8×200: four candidates, one image query and two sentences per label."""
     images = texture_source(patients=40).images[:40]
     texts = pd.DataFrame({"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]})
     texts = texts.assign(sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2))
@@ -54,38 +54,28 @@ def benchmark_rows(networks, benchmark, ks=KS):
     return measured_rows(networks, source, split_pairs(source, 0), settings, benchmark=benchmark)
 
 
-@torch.no_grad()
 def one_by_one(networks, benchmark):
-    """Scores of image queries and of sentences with the candidates."""
-    embedded = [
-        networks.model.embed_images(networks.augmentation.normalise(torch.from_numpy(image[None])), regions=True)
-        for image in benchmark.images
-    ]
-    pooled = [functional.normalize(one.pooled, dim=1)[0].double() for one in embedded]
-    image_scores = [[float(pooled[query] @ pooled[place]) for place in range(32)] for query in range(32, 40)]
-    text_scores = []
-    for sentence in benchmark.texts["sentence"]:
-        tokens = networks.tokenizer([sentence], return_tensors="pt")
-        text = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
-        text_scores.append([networks.model.similarity(text, embedded[place]).item() for place in range(32)])
-    return {"image to image": np.array(image_scores), "text to image": np.array(text_scores)}
+    """Return the scores of image queries and of sentences for the candidates."""
+    units = torch.stack([unit_embedding(networks, image) for image in benchmark.images]).double()
+    by_text = similarity_table(networks, benchmark.images[:32], benchmark.texts["sentence"])
+    return {"image to image": (units[32:] @ units[:32].T).numpy(), "text to image": by_text}
 
 
 def test_precisions_match_sorting_one_query_at_a_time(networks, benchmark):
     rows = benchmark_rows(networks, benchmark)
     assert {(row["split"], row["task"]) for row in rows} == {("test", "chexpert 8x200")}
-    found = {(row["direction"], row["k"], row["group"]): row["value"] for row in rows}
-    assert len(found) == len(rows)
+    values = {(row["direction"], row["k"], row["group"]): row["value"] for row in rows}
+    assert len(values) == len(rows)
     wanted = {"image to image": benchmark.labels[32:], "text to image": np.repeat(range(8), 2)}
     means = []
     for direction, scores in one_by_one(networks, benchmark).items():
         for k in KS:
             hits = benchmark.labels[:32][scores.argsort(1)[:, ::-1][:, :k]] == wanted[direction][:, None]
             means.append(hits.mean())
-            assert found[direction, k, None] == pytest.approx(means[-1])
+            assert values[direction, k, None] == pytest.approx(means[-1])
             for number, name in enumerate(LABELS):
-                assert found[direction, k, name] == pytest.approx(hits[wanted[direction] == number].mean())
-    assert found[None, None, None] == pytest.approx(np.mean(means))
+                assert values[direction, k, name] == pytest.approx(hits[wanted[direction] == number].mean())
+    assert values[None, None, None] == pytest.approx(np.mean(means))
 
 
 def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
@@ -98,15 +88,15 @@ def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
 def test_histograms_hold_every_query_and_candidate_by_class(networks, benchmark):
     source = texture_source(patients=40)
     run = EmbeddedRun("abc", networks, source, split_pairs(source, 0), CPU, benchmark=benchmark)
-    found = similarities_by_class(run, benchmark)
+    table = similarities_by_class(run, benchmark)
     wanted = {"image–image": benchmark.labels[32:], "text–image": np.repeat(range(8), 2)}
     names = {"image to image": "image–image", "text to image": "text–image"}
     for direction, scores in one_by_one(networks, benchmark).items():
         same = wanted[names[direction]][:, None] == benchmark.labels[:32]
         for relation, chosen in (("same class", same), ("another class", ~same)):
-            own = found[(found["pairs"] == names[direction]) & (found["relation"] == relation)]["similarity"]
-            np.testing.assert_allclose(np.sort(own), np.sort(scores[chosen]), atol=1e-5)
-    assert len(found) == 8 * 32 + 16 * 32
+            drawn = table[(table["pairs"] == names[direction]) & (table["relation"] == relation)]["similarity"]
+            np.testing.assert_allclose(np.sort(drawn), np.sort(scores[chosen]), atol=1e-5)
+    assert len(table) == 8 * 32 + 16 * 32
 
 
 def test_the_papers_list_lengths_are_the_default(networks, benchmark):

@@ -30,7 +30,7 @@ OPTIONS = {"fractions": [1.0], "epochs": 2, "batch_size": 16, "learning_rate": 3
 
 @pytest.fixture(scope="module")
 def networks():
-    """As they are drawn, but for the running statistics of batch normalisation, which have seen some images."""
+    """Untrained networks whose batch normalisation has running statistics of the training images."""
     model = ImageText(settings_of(), 0, SOURCE, SUBSET, CPU).networks
     model.model.train()
     with torch.no_grad():
@@ -41,7 +41,7 @@ def networks():
 
 
 def every_score(networks, labels=LABELS, frozen=False, indices=SUBSET.train, seed=0, **changes):
-    """By fraction and split, with these labels of the training images."""
+    """Return scores by fraction and split, with the given labels of the training images."""
     known = SOURCE.labels.copy()
     known[indices] = labels
     source = dataclasses.replace(SOURCE, labels=known)
@@ -51,7 +51,7 @@ def every_score(networks, labels=LABELS, frozen=False, indices=SUBSET.train, see
 
 
 def scores(networks, labels=LABELS, **changes):
-    """Of the test images, by classifiers with all labels."""
+    """Return scores of the test images, by classifiers trained on all labels."""
     return every_score(networks, labels, **changes)[1.0]["test"]
 
 
@@ -90,10 +90,9 @@ def test_fine_tuning_does_not_modify_the_run(networks, frozen):
 
 
 def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(networks):
-    """In one batch, so that the order of the images does not matter."""
-    still = RadiographAugmentation(
-        networks.augmentation.mean.flatten().tolist(), networks.augmentation.std.flatten().tolist(), 1.0, 0.0, 0.0
-    )
+    """All images are in one batch, so that their order does not matter."""
+    statistics = networks.augmentation.mean.flatten().tolist(), networks.augmentation.std.flatten().tolist()
+    still = RadiographAugmentation(*statistics, 1.0, 0.0, 0.0)
     labels = LABELS.copy()
     labels[::7, 1] = np.nan
     options = {"epochs": 30, "batch_size": len(labels), "learning_rate": 0.01, "weight_decay": 1e-3}
@@ -134,11 +133,11 @@ def test_the_loss_is_the_mean_over_known_labels(count, classes, seed):
     ]
     found = known_binary_cross_entropy(torch.from_numpy(logits).requires_grad_().mT, torch.from_numpy(labels))
     assert found.item() == pytest.approx(np.mean(terms) if terms else 0)
-    found.backward()  # also where nothing is known
+    found.backward()  # also without known labels
 
 
 def test_unknown_labels_have_no_effect(networks):
-    """A class of which nothing is known gets nothing but weight decay."""
+    """A class without known labels is changed only by weight decay."""
     unknown = LABELS.copy()
     unknown[:, 1] = np.nan
     found = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=0.05)
@@ -148,7 +147,7 @@ def test_unknown_labels_have_no_effect(networks):
 
 
 def test_a_fraction_uses_only_its_subset(networks):
-    """Labels outside the subset may be anything."""
+    """Training on the subset alone gives the same scores."""
     kept = multilabel_subset(LABELS, 0.1, seed=0)
     assert len(kept) < 0.25 * len(LABELS)
     few = scores(networks, LABELS[kept], indices=SUBSET.train[kept])
@@ -171,7 +170,7 @@ def test_batches_have_nearly_equal_size_and_contain_each_image_once(networks):
 
 
 def test_held_out_images_are_scored_on_central_crops_in_evaluation_mode(networks):
-    """A classifier that has learned nothing scores the features of central crops, whatever else the split contains."""
+    """An untrained classifier scores the features of central crops, independently of the split's other images."""
     found = every_score(networks, frozen=True, learning_rate=1e-30, weight_decay=0.0)[1.0]
     head = torch.nn.Linear(networks.model.image_encoder.dimensions, len(TEXTURES))
     generator = torch.Generator().manual_seed(seed_for(0, "fine-tuning"))

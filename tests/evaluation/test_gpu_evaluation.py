@@ -1,7 +1,4 @@
-"""Every evaluation task on a pretended GPU: features, classifiers and similarities find all operands on the device.
-
-The tasks wait for results, so values are read; what they measure is random.
-"""
+"""Every evaluation task runs on a simulated GPU with all operands on the device; the measured values are random."""
 
 import copy
 import importlib
@@ -30,15 +27,13 @@ from trueneg.training.image_text import ImageText
 pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available")
 PROMPTS = {"stripes": {"negative": "No stripes.", "positive": "Seen left stripes."}}
 SHORT = {"fractions": [1.0], "epochs": 1}
-GIVEN = {  # what has no default, and fewer epochs
+REQUIRED = {  # settings without a default, and fewer epochs
     "zero_shot": {"prompts": PROMPTS},
     "linear_probe": SHORT,
     "augmented_linear_probe": SHORT,
     "fine_tuning": SHORT,
     "chexpert_8x200": {"path": "nowhere", "lists": "nowhere"},
 }
-
-
 SLOW = ("augmented_linear_probe", "chexpert_8x200", "fine_tuning", "grounding", "precision", "zero_shot")
 
 
@@ -49,7 +44,7 @@ def modules(package):
 
 @pytest.fixture(scope="module")
 def network():
-    """Networks with a similarity of regions, so that every task has what it needs."""
+    """Networks with region similarities, which some tasks need."""
     source = texture_source(patients=80)
     training = ImageText(settings_of(similarity=LSE_NL), 0, source, split_pairs(source, 0), torch.device("cpu"))
     return training.networks
@@ -61,11 +56,11 @@ def test_a_task_of_pairs_runs_on_the_gpu(monkeypatch, network, task):
     texts = pd.DataFrame({"sentence": [f"Seen {FINDINGS[place]}." for place in range(8)], "label": LABELS})
     labels = np.tile(range(8), 3)
     benchmark = Benchmark(source.images[:24], np.arange(24) >= 16, labels, LABELS, np.array(["p"] * 24), texts)
-    settings = {name: model(**GIVEN.get(name, {})).model_dump() for name, model in tasks.PAIRS.items()}
+    settings = {name: model(**REQUIRED.get(name, {})).model_dump() for name, model in tasks.PAIRS.items()}
     without_driver(monkeypatch)
     with pretended_gpu(readable=True):
-        own = network._replace(model=copy.deepcopy(network.model), augmentation=copy.deepcopy(network.augmentation))
-        run = EmbeddedRun("abc", own, source, split_pairs(source, 0), GPU, texture_boxes(source), benchmark)
+        networks = network._replace(model=copy.deepcopy(network.model), augmentation=copy.deepcopy(network.augmentation))
+        run = EmbeddedRun("abc", networks, source, split_pairs(source, 0), GPU, texture_boxes(source), benchmark)
         assert list(importlib.import_module(f"{pairs.__name__}.{task}").measure([run], settings))
     assert {value.device.type for value in run.networks.model.parameters()} == {"cuda"}
 

@@ -46,38 +46,13 @@ def test_areas_match_scikit_learn_for_each_anchor(pairs):
     assert found.comparisons.tolist() == [count for _, count in expected.values()]
 
 
-@given(scored_pairs())
-@settings(deadline=None, max_examples=40)
-def test_areas_are_invariant_to_increasing_functions(pairs):
-    scores, false, anchors = pairs
-    found = areas_within_anchors(scores, false, anchors)
-    np.testing.assert_array_equal(areas_within_anchors(np.exp(3 * scores), false, anchors).area, found.area)
-    np.testing.assert_allclose(areas_within_anchors(-scores, false, anchors).area, 1 - found.area)
-
-
-def test_constant_scores_within_an_anchor_have_an_area_of_one_half():
+def test_areas_depend_only_on_the_order_within_an_anchor():
     generator = np.random.default_rng(0)
     anchors, false = generator.integers(0, 9, 200), generator.random(200) < 0.4
-    eta = generator.random(9)[anchors]
-    assert set(areas_within_anchors(eta, false, anchors).area) == {0.5}
-
-
-def test_areas_decrease_with_noise():
-    generator = np.random.default_rng(1)
-    anchors, truth = np.repeat(np.arange(300), 8), generator.random(2400)
-    false = truth > 0.8
-    means = []
-    for noise in (0.0, 0.2, 1.0):
-        found = mean_area(areas_within_anchors(truth + noise * generator.standard_normal(2400), false, anchors), seed=0)
-        assert found.low <= found.estimate <= found.high
-        means.append(found.estimate)
-    assert means[0] == 1
-    assert means[0] > means[1] + 0.05
-    assert means[1] > means[2] + 0.05
-    assert means[2] > 0.5
-    # An offset of each anchor, which tells nothing within it, is not seen.
-    offset = 100 * generator.random(300)[anchors]
-    assert mean_area(areas_within_anchors(truth + offset, false, anchors), seed=0).estimate == 1
+    scores, offset = generator.random(200), 100 * generator.random(9)[anchors]
+    areas = areas_within_anchors(scores, false, anchors).area
+    np.testing.assert_allclose(areas_within_anchors(scores + offset, false, anchors).area, areas)
+    assert set(areas_within_anchors(offset, false, anchors).area) == {0.5}
 
 
 def test_the_mean_weights_anchors_equally_or_by_comparisons():
@@ -112,7 +87,7 @@ def test_expert_agreement_averages_over_all_experts_left_out(rows, anchors):
     found = expert_agreement(ratings, own)
     assert found.anchor.tolist() == sorted(expected)
     np.testing.assert_allclose(found.area, [np.mean(expected[anchor]) for anchor in sorted(expected)])
-    # The order of a pair's ratings tells nothing.
+    # The order of a pair's ratings does not matter.
     np.testing.assert_allclose(expert_agreement(np.sort(ratings, axis=1), own).area, found.area)
 
 

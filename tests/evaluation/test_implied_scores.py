@@ -5,9 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
-from trueneg.evaluation.implied_scores import captions_similarity, drawn_areas, false_negative_probability, word_features
+from trueneg.evaluation.implied_scores import captions_similarity, drawn_areas, false_negative_probability
 from trueneg.losses import Bayesian
 
 
@@ -89,7 +91,7 @@ def test_the_mean_probability_is_the_class_probability():
 
 def test_text_similarity_is_a_cosine_for_dense_and_sparse_features():
     texts = ["a dog runs", "a dog sleeps", "two boats sail", "the boats"]
-    features = word_features(texts, texts)
+    features = csr_array(TfidfVectorizer().fit_transform(texts))
     captions, others = np.array([0, 2]), np.array([[1, 2], [3, 0]])
     dense = features.toarray()
     expected = [[dense[a] @ dense[b] for b in row] for a, row in zip(captions, others, strict=True)]

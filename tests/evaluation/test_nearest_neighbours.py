@@ -4,6 +4,7 @@ import math
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from sklearn.datasets import load_digits
@@ -26,11 +27,7 @@ def votes_by_the_book(bank, labels, query, k, temperature, classes):
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_predictions_match_a_naive_loop_over_votes(data):
-    count, dimensions, classes = (
-        data.draw(st.integers(1, 15)),
-        data.draw(st.integers(2, 5)),
-        data.draw(st.integers(1, 4)),
-    )
+    count, dimensions, classes = data.draw(st.tuples(st.integers(1, 15), st.integers(2, 5), st.integers(1, 4)))
     k = data.draw(st.integers(1, count))
     temperature = data.draw(st.sampled_from([0.02, 0.1, 1.0]))
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10_000)))
@@ -44,29 +41,17 @@ def test_predictions_match_a_naive_loop_over_votes(data):
         assert votes[prediction] >= max(votes) * (1 - 1e-9)
 
 
-def digits():
+@pytest.mark.parametrize(
+    ("k", "temperature", "weights"), [(15, math.inf, "uniform"), (50, 0.1, lambda distance: np.exp(-distance / 0.1))]
+)
+def test_predictions_match_scikit_learn(k, temperature, weights):
     pixels, labels = load_digits(return_X_y=True)
-    return torch.tensor(pixels), torch.tensor(labels)
-
-
-def test_uniform_weights_match_scikit_learn():
-    pixels, labels = digits()
-    reference = KNeighborsClassifier(n_neighbors=15, metric="cosine", algorithm="brute").fit(pixels[:1000], labels[:1000])
-    predictions = weighted_knn(pixels[:1000], labels[:1000], pixels[1000:], k=15, temperature=math.inf, classes=10)
-    # A pixel image may have its 15th and 16th neighbour at the same distance.
-    assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
-
-
-def test_weights_match_scikit_learn():
-    pixels, labels = digits()
-    reference = KNeighborsClassifier(
-        n_neighbors=50,
-        metric="cosine",
-        algorithm="brute",
-        weights=lambda distance: np.exp(-distance / 0.1),
-    ).fit(pixels[:1000], labels[:1000])
-    predictions = weighted_knn(pixels[:1000], labels[:1000], pixels[1000:], k=50, temperature=0.1, classes=10)
-    assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
+    reference = KNeighborsClassifier(n_neighbors=k, metric="cosine", algorithm="brute", weights=weights)
+    expected = reference.fit(pixels[:1000], labels[:1000]).predict(pixels[1000:])
+    bank, queries = torch.tensor(pixels).split([1000, len(pixels) - 1000])
+    predictions = weighted_knn(bank, torch.tensor(labels)[:1000], queries, k=k, temperature=temperature, classes=10)
+    # An image may have its k-th and its next neighbour at the same distance.
+    assert (predictions.numpy() == expected).mean() > 0.998
 
 
 def test_predictions_do_not_depend_on_block_size_or_feature_length():

@@ -1,6 +1,5 @@
 """Prec@k by label against sorting and scikit-learn, with unequal labels, the query's own patient, and unlucky ties."""
 
-import doctest
 from types import SimpleNamespace
 
 import hypothesis.strategies as st
@@ -17,7 +16,7 @@ NAMES = ("edema", "effusion", "pneumonia")
 
 
 def retrieval_precisions(embeddings, texts, text_labels, labels, patients, ks, names):
-    """What the task yields for the test images: direction → k → label → precision; `texts` are the scores of prompts."""
+    """Return the task's values for test images, direction → k → label → precision; `texts` are the scores of prompts."""
     images = SimpleNamespace(indices=np.arange(len(labels)), embeddings=SimpleNamespace(pooled=embeddings))
     run = SimpleNamespace(
         source=SimpleNamespace(label_names=names, patients=patients),
@@ -151,9 +150,3 @@ def test_list_lengths_beyond_the_candidates_are_skipped_and_logged(caplog):
 def test_nothing_is_measured_without_single_label_images():
     labels = np.array([[1.0, 1.0], [np.nan, 1.0], [0.0, 0.0]])
     assert not retrieval_precisions(torch.rand(3, 2), np.ones((2, 3)), np.arange(2), labels, np.arange(3), (1,), NAMES[:2])
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed

@@ -1,14 +1,13 @@
 """Tables computed from finished runs and ratings match values computed from the runs directly."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import save_file
 
+from tests.evaluation.finished_runs import write_runs
 from tests.text.models import saved
 from tests.textures import settings_of
 from trueneg.data.pairs.pair_source import PairSource, write_pairs
@@ -20,9 +19,7 @@ from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.rated_pairs import rated_pairs
 from trueneg.evaluation.rating_runs import rate_references, rate_runs
 from trueneg.evaluation.rating_summary import gather_ratings
-from trueneg.io.files import file_checksum
 from trueneg.stats.comparison import paired_differences
-from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -31,7 +28,7 @@ THINGS, PLACES = ("a dog", "two dogs", "a boat", "a child"), ("on grass", "by th
 
 
 def photographs(count=60):
-    """Each shows a thing somewhere; its captions say so in other words, and its pixels tell it."""
+    """Return images that show a thing at a place, with captions in different words, and the things and places."""
     generator = np.random.default_rng(0)
     thing, place = generator.integers(0, 4, count), generator.integers(0, 3, count)
     names = np.array([f"{number:03}.jpg" for number in range(count)])
@@ -50,7 +47,7 @@ SOURCE, THING, PLACE = photographs()
 
 
 def rated(source=SOURCE):
-    """Every fourth pair is rated, by what both show, and an image's own captions are the best."""
+    """Rate every fourth pair by the thing and the place that both show."""
     generator, rows = np.random.default_rng(1), []
     for image, report in np.argwhere(generator.random((60, 60)) < 0.25):
         best = 1 + 2 * (THING[image] == THING[report]) + (PLACE[image] == PLACE[report])
@@ -64,39 +61,32 @@ OBJECTIVES = {
     "BCL": {"name": "bcl", "directions": "both", "class_probability": "language model", "alpha": 0.8, "beta": 1.0}
     | {"form": "consistent"},
 }
-# An official split: the same in every seed.
+# The same split for every seed, like an official one.
 SUBSETS = {seed: dataclasses.replace(split_pairs(SOURCE, 0, test=0.5), seed=seed) for seed in SEEDS}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A store of four runs, their manifests, and what the jobs make of them."""
-    folder = tmp_path_factory.mktemp("world")
-    store, networks = RunStore(folder / "runs"), {}
-    write_pairs(dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "pairs.npz")
+    """The folder, the networks and the tables of two objectives with two seeds each."""
+    folder, networks = tmp_path_factory.mktemp("world"), {}
+    write_pairs(dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "source.npz")
     rated().to_parquet(folder / "ratings.parquet")
     write_pair_subsets(list(SUBSETS.values()), folder / "subsets.parquet")
-    shared = {"source": folder / "pairs.npz", "ratings": folder / "ratings.parquet", "subsets": folder / "subsets.parquet"}
-    shared |= {"store": store.path, "settings": {"threads": 1}, "device": "cpu"}
+    shared = {"source": folder / "source.npz", "ratings": folder / "ratings.parquet", "subsets": folder / "subsets.parquet"}
+    shared |= {"settings": {"threads": 1}}
     for objective, settings in OBJECTIVES.items():
-        listed = []
+        runs = {}
         for seed in SEEDS:
             training = ImageText(settings_of(settings), seed, SOURCE, SUBSETS[seed], CPU)
             training.train_epoch()
             training.network.eval()
-            networks[objective, seed] = training.networks
-            name = f"{objective}{seed}"
-            store.folder(name).mkdir(parents=True)
-            save_file(training.weights(), store.folder(name) / RunStore.MODEL)
-            (store.folder(name) / RunStore.RECORD).write_text(json.dumps({"settings": settings_of(settings)}))
-            listed.append({"seed": seed, "id": name, "checksum": file_checksum(store.folder(name) / RunStore.MODEL)})
-        manifest = {"study": "s", "dataset": "d", "objective": objective, "runs": listed}
-        (folder / f"{objective}.json").write_text(json.dumps(manifest))
+            networks[objective, seed], runs[f"{objective}{seed}"] = training.networks, training
+        written = write_runs(folder, settings_of(settings), runs, dataset="d", objective=objective)
         outputs = {"areas": folder / f"{objective}.parquet", "bins": folder / f"{objective}-bins.parquet"}
         names = {"study": "s", "dataset": "d", "condition": "{}", "objective": objective, "variant": "{}"}
-        rate_runs(**shared, manifest=folder / f"{objective}.json", names=names, **outputs)
+        rate_runs(**shared, **written, names=names, **outputs)
     outputs = {name: folder / f"{name}-block.parquet" for name in ("areas", "eta", "correlations")}
-    rate_references(**shared, manifest=folder / "CL.json", **outputs)
+    rate_references(**shared, **written, **outputs)
     gathered = {name: folder / f"{name}.parquet" for name in ("summary", "rows", "calibration", "eta", "correlations")}
     gather_ratings(
         areas=[folder / f"{name}.parquet" for name in OBJECTIVES],
@@ -110,19 +100,19 @@ def world(tmp_path_factory):
 
 
 def text_of(report, index):
-    own = SOURCE.sentences
-    return own.loc[(own["report"] == report) & (own["index"] == index), "sentence"].item()
+    table = SOURCE.sentences
+    return table.loc[(table["report"] == report) & (table["index"] == index), "sentence"].item()
 
 
 def all_scores(networks, test):
-    """Of every text with every image of the split, by name."""
+    """Return the similarities of all texts with all images of the split, by name."""
     texts = sorted(SOURCE.sentences["sentence"].unique())
     images = embed_images(networks, SOURCE, test, CPU, regions=False)
     return pd.DataFrame(similarities(networks, texts, images, CPU), index=texts, columns=SOURCE.reports[test])
 
 
 def own_scores(networks, seed):
-    """Of every rated pair in the test split, from the tables as they are: similarity, the four names, whether it is false."""
+    """Return similarity, relevance and names of every rated pair in the test split, read from the source's own tables."""
     test = SUBSETS[seed].test
     reports = SOURCE.reports[test]
     scores, rows = all_scores(networks, test), []

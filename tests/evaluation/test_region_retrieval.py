@@ -1,7 +1,5 @@
 """Phrases, region scores and retrieval, compared with loops, bilinear sampling and sorting with ties."""
 
-import doctest
-
 import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
@@ -9,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from tests.evaluation.test_retrieval import sorted_rank
 from tests.textures import FINDINGS, texture_boxes, texture_source
 from trueneg.errors import UserError
-from trueneg.evaluation.pairs import region_retrieval as module
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
 from trueneg.evaluation.pairs.region_retrieval import phrase_region_scores, region_retrieval
 from trueneg.evaluation.retrieval import Metric
@@ -122,12 +120,6 @@ def test_equal_sentences_and_equal_regions_tie_exactly(world):
         assert (found[:, same.index] == found[:, same.index[:1]]).all()
 
 
-def sorted_rank(scores, relevant, unlucky):
-    """Sort the candidates, the relevant ones last or first among equals; those before the first relevant one are irrelevant."""
-    order = sorted(range(len(scores)), key=lambda c: (-scores[c], relevant[c] if unlucky else not relevant[c]))
-    return 1 + next(place for place, candidate in enumerate(order) if relevant[candidate])
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 9), st.integers(0, 1000))
 def test_retrieval_matches_sorting_for_each_relevance_criterion(count, seed):
@@ -135,23 +127,23 @@ def test_retrieval_matches_sorting_for_each_relevance_criterion(count, seed):
     sentences, classes = generator.integers(3, size=count), generator.integers(2, size=count)
     scores = generator.integers(4, size=(count, count)) / 4  # ties are the rule
     phrases = pd.DataFrame({"phrase": range(count), "sentence": sentences.astype(str), "class": classes})
-    found = region_retrieval(scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2))  # two boxes each
+    by_labels = region_retrieval(scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2))  # two boxes each
     relevances = {
-        "pair": (lambda a, b: a == b, True),
-        "pair or tie": (lambda a, b: a == b, False),
-        "sentence": (lambda a, b: sentences[a] == sentences[b], True),
-        "truth": (lambda a, b: classes[a] == classes[b], True),
+        "pair": (np.eye(count), "against"),
+        "pair or tie": (np.eye(count), "for"),
+        "sentence": (np.equal.outer(sentences, sentences), "against"),
+        "truth": (np.equal.outer(classes, classes), "against"),
     }
-    assert list(found) == list(relevances)
-    for labels, (same, unlucky) in relevances.items():
+    assert list(by_labels) == list(relevances)
+    for labels, (relevant, ties) in relevances.items():
         expected = {}
         for direction, table in (("text to image", scores), ("image to text", scores.T)):
-            ranks = [sorted_rank(table[q].tolist(), [same(q, c) for c in range(count)], unlucky) for q in range(count)]
+            ranks = [sorted_rank(table[q].tolist(), relevant[q].tolist(), ties) for q in range(count)]
             expected |= {Metric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
             expected[Metric("MedR", direction)] = np.median(ranks)
         for name in ("R", "MedR"):
-            expected[Metric(name)] = np.mean([value for one, value in expected.items() if one.metric == name])
-        assert found[labels] == pytest.approx(expected)
+            expected[Metric(name)] = np.mean([value for metric, value in expected.items() if metric.metric == name])
+        assert by_labels[labels] == pytest.approx(expected)
 
 
 def test_unknown_classes_fall_back_to_findings():
@@ -212,9 +204,3 @@ def test_boxes_of_another_source_raise_an_error(change):
     boxes = own_boxes([(0, "A.", "x", 4, 4, 8, 8)]).assign(**change)
     with pytest.raises(UserError, match=r"textures: the boxes .* other reports"):
         boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed

@@ -1,14 +1,13 @@
 """Retrieval examples contain the top results and their relevance, but nothing from a restricted source."""
 
 import io
-import json
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 
+from tests.evaluation.finished_runs import relations, write_runs
 from tests.textures import settings_of, texture_source
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
@@ -20,55 +19,45 @@ from trueneg.evaluation.retrieval_examples import (
     thumbnail,
     write_examples,
 )
-from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
+from trueneg.evaluation.said import OWN, RELATIONS, TRUE, said_of
 from trueneg.io import privacy
-from trueneg.io.files import file_checksum
-from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 SOURCE = texture_source(patients=40)
 SUBSET = split_pairs(SOURCE, 0, test=0.4)
 SAID = said_of(SOURCE, SUBSET.test)
-TEXTS, RELATION = SAID.texts, SAID.relation
+TEXTS, RELATION = relations(SOURCE, SUBSET.test)
 SCORES = np.random.default_rng(0).normal(size=RELATION.shape).astype(np.float32)
 EXAMPLES = retrieval_examples(SCORES, SAID, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
 
 
 def test_relations_distinguish_own_true_and_other_sentences():
-    said = SOURCE.sentences[SOURCE.sentences["report"].isin(SOURCE.reports[SUBSET.test])]
-    assert sorted(said["sentence"].unique()) == TEXTS
-    for place, text in enumerate(TEXTS):
-        own = said[said["sentence"] == text]
-        for image, position in enumerate(SUBSET.test):
-            if SOURCE.reports[position] in set(own["report"]):
-                expected = OWN
-            else:
-                expected = TRUE if SOURCE.shown[position, own["class"].iloc[0]] else OTHER
-            assert RELATIONS[RELATION[place, image]] == expected
-    assert (RELATION == 1).any()
+    assert SAID.texts == TEXTS
+    assert np.array_equal(np.array(RELATIONS)[SAID.relation], RELATION)
+    assert (RELATION == TRUE).any()
 
 
 @pytest.mark.parametrize("direction", [TEXT_TO_IMAGE, IMAGE_TO_TEXT])
 def test_results_have_the_highest_scores_and_found_is_the_rank_of_the_first_own_pair(direction):
     chosen = EXAMPLES[EXAMPLES["direction"] == direction]
     assert chosen["query"].nunique() == 6
+    positions = SUBSET.test.tolist()
     for _, query in chosen.groupby("query"):
         if direction == TEXT_TO_IMAGE:
             (text,) = query["text"].unique()
-            scores, related = SCORES[TEXTS.index(text)], RELATION[TEXTS.index(text)]
-            names = SUBSET.test.tolist()
-            got = query["image"].tolist()
+            row, names, results = TEXTS.index(text), positions, query["image"].tolist()
+            scores, relation = SCORES[row], RELATION[row]
         else:
             (image,) = query["image"].unique()
-            place = SUBSET.test.tolist().index(image)
-            scores, related, names, got = SCORES[:, place], RELATION[:, place], TEXTS, query["text"].tolist()
-        order = sorted(range(len(names)), key=lambda one: -scores[one])[:4]
-        assert got == [names[one] for one in order]
+            column, names, results = positions.index(image), TEXTS, query["text"].tolist()
+            scores, relation = SCORES[:, column], RELATION[:, column]
+        best = sorted(range(len(names)), key=lambda index: -scores[index])[:4]
+        assert results == [names[index] for index in best]
         assert query["rank"].tolist() == [1, 2, 3, 4]
-        assert query["relation"].tolist() == [RELATIONS[related[one]] for one in order]
-        np.testing.assert_allclose(query["score"], scores[order], rtol=1e-6)
-        best = scores[related == 2].max()
-        assert (query["found"] == 1 + (scores[related != 2] >= best).sum()).all()
+        assert query["relation"].tolist() == relation[best].tolist()
+        np.testing.assert_allclose(query["score"], scores[best], rtol=1e-6)
+        own = scores[relation == OWN].max()
+        assert (query["found"] == 1 + (scores[relation != OWN] >= own).sum()).all()
 
 
 def test_all_networks_get_the_same_queries():
@@ -96,17 +85,9 @@ def test_thumbnails_are_reduced_copies_of_the_images():
 @pytest.fixture
 def files(tmp_path):
     training = ImageText(settings_of(), 0, SOURCE, SUBSET, torch.device("cpu"))
-    store = RunStore(tmp_path / "runs")
-    store.folder("abc").mkdir(parents=True)
-    model = store.folder("abc") / RunStore.MODEL
-    save_file(training.weights(), model)
-    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": settings_of()}))
-    listed = {"study": "s", "dataset": "textures", "objective": "CL"}
-    listed["runs"] = [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]
-    (tmp_path / "manifest.json").write_text(json.dumps(listed))
+    run = write_runs(tmp_path, settings_of(), {"abc": training})
     write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
-    names = {name: tmp_path / f"{name}.parquet" for name in ("subsets", "examples")}
-    return {**names, "manifest": tmp_path / "manifest.json", "store": store.path, "threads": 1, "device": "cpu"}
+    return run | {name: tmp_path / f"{name}.parquet" for name in ("subsets", "examples")} | {"threads": 1}
 
 
 def test_examples_of_a_finished_run_are_written(files, tmp_path):

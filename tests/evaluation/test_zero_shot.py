@@ -1,17 +1,13 @@
 """Areas and accuracies against scikit-learn, with ties and missing labels; the paper's prompts."""
 
-import doctest
 from math import isnan, nan
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis.extra.numpy import arrays
+from hypothesis import given, settings
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from trueneg.evaluation import roc
-from trueneg.evaluation.pairs import zero_shot
 from trueneg.evaluation.pairs.zero_shot import PROMPTS, zero_shot_metrics
 from trueneg.evaluation.roc import area_under_roc
 
@@ -29,27 +25,18 @@ def test_prompts_match_table_2():
     }
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(st.tuples(st.one_of(TIED, st.floats(-1, 1)), LABEL), min_size=1, max_size=30))
-def test_area_matches_scikit_learn_on_known_labels(pairs):
+def test_area_is_the_share_of_ordered_pairs_with_ties_as_one_half_and_matches_scikit_learn(pairs):
     scores, labels = np.array(pairs).T
     known = labels >= 0
-    found = area_under_roc(scores, labels)
+    area = area_under_roc(scores, labels)
     if len(set(labels[known])) < 2:
-        assert isnan(found)
-    else:
-        assert found == pytest.approx(roc_auc_score(labels[known], scores[known]), abs=1e-12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(arrays(np.float64, st.integers(2, 12), elements=TIED), st.data())
-def test_area_is_the_share_of_ordered_pairs_with_ties_as_one_half(scores, data):
-    labels = data.draw(arrays(np.int64, len(scores), elements=st.integers(0, 1)))
-    assume(0 < labels.sum() < len(labels))
+        assert isnan(area)
+        return
     wins = [(p > n) + 0.5 * (p == n) for p in scores[labels == 1] for n in scores[labels == 0]]
-    assert area_under_roc(scores, labels) == pytest.approx(sum(wins) / len(wins))
-    assert area_under_roc(-scores, labels) == pytest.approx(1 - sum(wins) / len(wins))
-    assert area_under_roc(np.zeros(len(scores)), labels) == 0.5
+    assert area == pytest.approx(sum(wins) / len(wins), abs=1e-12)
+    assert area == pytest.approx(roc_auc_score(labels[known], scores[known]), abs=1e-12)
 
 
 @settings(deadline=None, max_examples=60)
@@ -82,19 +69,6 @@ def test_the_softmax_over_prompts_ranks_like_their_difference():
         assert area_under_roc(shares, labels) == pytest.approx(area_under_roc(positive - negative, labels))
 
 
-def test_unknown_labels_are_not_treated_as_negative():
-    scores = np.array([0.9, 0.2, 0.95, 0.99])
-    assert area_under_roc(scores, [1, 0, nan, nan]) == 1.0
-    assert area_under_roc(scores, [1, 0, 0, 0]) == pytest.approx(1 / 3)
-
-
 def test_nan_scores_raise_an_error():
     with pytest.raises(ValueError, match="1 of 2 scores are NaN"):
         area_under_roc([0.1, nan], [0, 1])
-
-
-@pytest.mark.parametrize("module", [zero_shot, roc])
-def test_examples(module):
-    failed, attempted = doctest.testmod(module)
-    assert attempted
-    assert not failed

@@ -30,10 +30,8 @@ def _rows(split: str, variants: bool = False) -> pd.DataFrame:
             values = 0.6 + 0.02 * place + 0.03 * generator.standard_normal(6)
             values[5] += 0.3 * (number == 1)  # one seed decides the mean
             constant = {"study": "small", "dataset": "digits", "split": split, "variant": variant, **MEASURED._asdict()}
-            named = {"objective": objective}
-            rows += [
-                constant | named | {"seed": s, "run": f"{objective}-{variant}-{s}", "value": v} for s, v in enumerate(values)
-            ]
+            constant |= {"objective": objective}
+            rows += [constant | {"seed": s, "run": f"{objective}-{variant}-{s}", "value": v} for s, v in enumerate(values)]
     return to_table(rows)
 
 
@@ -60,11 +58,9 @@ def _headroom() -> dict[str, Any]:
 def _contrast() -> dict[str, Any]:
     rows = _rows("test")
     margins = {"no margin": None, "small margin": 0.01, "large margin": 0.3}
-    found = {name: primary_contrast(rows, "DCL", "CL", MEASURED, "digits", margin) for name, margin in margins.items()}
-    return {
-        name: {key: row[key] for key in ("difference", "low", "high", "p", "p equivalence", "outcome")}
-        for name, row in found.items()
-    }
+    keys = ["difference", "low", "high", "p", "p equivalence", "outcome"]
+    contrasts = {name: primary_contrast(rows, "DCL", "CL", MEASURED, "digits", margin) for name, margin in margins.items()}
+    return {name: row[keys].to_dict() for name, row in contrasts.items()}
 
 
 COMPARISONS: dict[str, Any] = {

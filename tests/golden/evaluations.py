@@ -65,8 +65,8 @@ def _encoder(name: str) -> dict[str, Any]:
         encoder = build_encoder(name, in_channels=3, **({"width": 4} if name == "small_resnet" else {}))
         images = torch.randn(3, 3, 8, 8)
         with torch.no_grad():
-            found = {"in training": encoder.train()(images), "in evaluation": encoder.eval()(images)}
-        return summary(found | {"weights": torch.cat([value.flatten() for value in encoder.parameters()])})
+            features = {"in training": encoder.train()(images), "in evaluation": encoder.eval()(images)}
+        return summary(features | {"weights": torch.cat([value.flatten() for value in encoder.parameters()])})
 
 
 def _rows(kind: str, name: str) -> dict[str, Any]:
@@ -80,13 +80,13 @@ def _rows(kind: str, name: str) -> dict[str, Any]:
     classes = run.source.class_names if kind == "images" else ()
     kept = [row for row in rows if row[1][-1] not in classes and not set(row[1]) & set(classes)]
     splits = dict.fromkeys(split for split, _, _ in kept)
-    values = {split: [value for own, _, value in kept if own == split] for split in splits}
+    values = {split: [value for row_split, _, value in kept if row_split == split] for split in splits}
     return {"keys": checksum([row[:2] for row in rows])} | values
 
 
 @functools.cache
 def _image_run() -> EncodedRun:
-    """Features that tell the class, with much noise, of images of five classes, two of them rare."""
+    """Noisy features that depend on the class, for images of five classes, two of them rare."""
     generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(5), 40)
     source = ImageSource("noise", np.zeros((200, 1, 8, 8), np.uint8), labels, np.zeros(200, bool), tuple("abcde"))
@@ -99,10 +99,8 @@ def _image_run() -> EncodedRun:
 def _pair_run() -> EmbeddedRun:
     """Networks with new weights, in float64, whose batch norms have seen the training images."""
     source = texture_source(patients=50)
-    subset, settings = (
-        split_pairs(source, 0, validation=0.2, test=0.3),
-        settings_of(similarity=LSE_NL, augmentation={"crop": 0.75}),
-    )
+    subset = split_pairs(source, 0, validation=0.2, test=0.3)
+    settings = settings_of(similarity=LSE_NL, augmentation={"crop": 0.75})
     torch.manual_seed(0)
     networks = build_networks(settings, source.sentences["sentence"].tolist(), 1, ([0.5], [0.2]))
     model = networks.model.double().train()

@@ -142,15 +142,15 @@ def place_of(part: str) -> str:
 
 def _models(kind: str) -> dict[str, type]:
     """Return the settings classes of a kind of training by the names of their versions."""
-    found: dict[str, type] = {}
+    models: dict[str, type] = {}
     for section in ("encoder", "text_encoder", "objectives"):
         field = STUDIES[kind].model_fields.get(section)
         for model in models_within(field.annotation) if field is not None else ():
-            found |= {f"{section.removesuffix('s')}/{kind}/{name}": model for name in tag_of(model)[1]}
+            models |= {f"{section.removesuffix('s')}/{kind}/{name}": model for name in tag_of(model)[1]}
             for key in set(versions.NESTED) & model.model_fields.keys():
                 for part in models_within(model.model_fields[key].annotation):
-                    found |= {f"{key}/{kind}/{name}": part for name in tag_of(part)[1]}
-    return found
+                    models |= {f"{key}/{kind}/{name}": part for name in tag_of(part)[1]}
+    return models
 
 
 def checksum(*contents: Any) -> str:

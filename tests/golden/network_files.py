@@ -50,12 +50,11 @@ def _text_encoder(name: str) -> dict[str, Any]:
 
 def with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the names of encoders by their settings, which name files."""
-    files, found = _files(), dict(settings)
-    if found["encoder"] == {"name": "clip"}:
-        found["encoder"] = {"name": "clip", **files["clip"]}
-    elif found["encoder"] == {"name": "biovil"}:
-        found["encoder"] = {"name": "biovil", "weights": files["image"]}
-    if found["text_encoder"].keys() <= {"name", "released"}:
-        text = found["text_encoder"]
-        found["text_encoder"] = _text_encoder(text["name"]) | ({"projection": files["text"]} if text.get("released") else {})
-    return found
+    files, changed = _files(), dict(settings)
+    if changed["encoder"] == {"name": "clip"}:
+        changed["encoder"] = {"name": "clip", **files["clip"]}
+    elif changed["encoder"] == {"name": "biovil"}:
+        changed["encoder"] = {"name": "biovil", "weights": files["image"]}
+    if (text := changed["text_encoder"]).keys() <= {"name", "released"}:
+        changed["text_encoder"] = _text_encoder(text["name"]) | ({"projection": files["text"]} if text.get("released") else {})
+    return changed

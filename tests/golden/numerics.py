@@ -44,14 +44,14 @@ def signs(name: str, count: int) -> Tensor:
 
 def summary(tensors: Mapping[str, Tensor], parts: int = 1) -> dict[str, list[float]]:
     """Return the norm and a random projection of tensors, together for all with the same first parts of their names."""
-    found: dict[str, list[float]] = {}
+    by_group: dict[str, list[float]] = {}
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
             values = tensor.detach().double().flatten()
-            sums = found.setdefault(".".join(name.split(".")[:parts]), [0.0, 0.0])
+            sums = by_group.setdefault(".".join(name.split(".")[:parts]), [0.0, 0.0])
             sums[0] += float(values @ values)
             sums[1] += float(values @ signs(name, len(values)))
-    return {group: [square**0.5, projection] for group, (square, projection) in found.items()}
+    return {group: [square**0.5, projection] for group, (square, projection) in by_group.items()}
 
 
 def change(before: Mapping[str, Tensor], after: Mapping[str, Tensor], parts: int = 1) -> dict[str, list[float]]:
@@ -68,8 +68,8 @@ def frame_summary(frame: pd.DataFrame) -> dict[str, Any]:
     """Return the mean and a random projection of each column of numbers, and a checksum of the others."""
     numbers = {column: frame[column].to_numpy(float) for column in frame.select_dtypes("floating")}
     others = frame.drop(columns=list(numbers))
-    found: dict[str, Any] = {"rows": len(frame), "columns": list(frame), "others": checksum(others)}
+    summarised: dict[str, Any] = {"rows": len(frame), "columns": list(frame), "others": checksum(others)}
     for column, values in numbers.items():
-        known = np.nan_to_num(values, nan=-7.0, posinf=7.0, neginf=-5.0)
-        found[column] = [float(known.mean()), float(known @ signs(column, len(known)).numpy())]
-    return found
+        finite = np.nan_to_num(values, nan=-7.0, posinf=7.0, neginf=-5.0)
+        summarised[column] = [float(finite.mean()), float(finite @ signs(column, len(finite)).numpy())]
+    return summarised

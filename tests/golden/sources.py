@@ -107,14 +107,14 @@ DECODED: dict[str, Callable[[Path], Any]] = {
 def _pairs(source: PairSource, path: Path) -> dict[str, Any]:
     """Checksums of a source's arrays, and of each table beside it that is not empty."""
     tables = {name: privacy.read_table(path.with_name(f"{path.stem}-{name}.parquet"))[0] for name in TABLES}
-    found = {
+    checksums = {
         "images": checksum(source.images),
         "shape": source.images.shape,
         "names": checksum(source.reports, source.patients, source.label_names),
         "labels": checksum(source.labels, source.shown),
         "sentences": checksum(source.sentences),
     }
-    return found | {name: checksum(table) for name, table in tables.items() if not table.empty}
+    return checksums | {name: checksum(table) for name, table in tables.items() if not table.empty}
 
 
 def _prepared(settings: Settings, text: dict[str, Path], folder: Path) -> dict[str, Any]:
@@ -122,8 +122,9 @@ def _prepared(settings: Settings, text: dict[str, Path], folder: Path) -> dict[s
     return _pairs(read_pairs(folder / "pairs.npz"), folder / "pairs.npz")
 
 
-def _captioned(settings: Settings, folder: Path) -> dict[str, Any]:
+def _captioned(write: Callable[[Path], Settings], folder: Path) -> dict[str, Any]:
     """Pairs of a source whose texts belong to named images."""
+    settings = write(folder)
     _captions(settings, folder)
     return _prepared(settings, {"sentences": folder / "sentences.parquet"}, folder)
 
@@ -132,6 +133,10 @@ def _captions(settings: Settings, folder: Path) -> dict[str, Any]:
     tables = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
     write_captions(settings, **tables, cache=folder / "split")
     return {name: checksum(privacy.read_table(path)[0]) for name, path in tables.items()}
+
+
+def _written_captions(write: Callable[[Path], Settings], folder: Path) -> dict[str, Any]:
+    return _captions(write(folder), folder)
 
 
 def _flickr8k(folder: Path) -> Settings:
@@ -204,28 +209,25 @@ def _phantom_reports(folder: Path) -> dict[str, Any]:
 
 
 def _phantom(folder: Path) -> dict[str, Any]:
-    """The phantom computes its pixels with floats, which processors round differently: sums of them instead of a checksum."""
+    """Sums of pixels instead of a checksum, because processors round the floats of the phantom differently."""
     paths = _phantom_tables(folder)
     tables = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
     split_reports(paths["reports"], **tables, cache=folder / "split")
-    found = _prepared(PHANTOM, paths | {"sentences": tables["sentences"]}, folder)
-    pixels = read_pairs(folder / "pairs.npz").images.reshape(found["shape"][0], -1).astype(np.float64)
+    result = _prepared(PHANTOM, paths | {"sentences": tables["sentences"]}, folder)
+    pixels = read_pairs(folder / "pairs.npz").images.reshape(result["shape"][0], -1).astype(np.float64)
     blurred = pixels.reshape(len(pixels), -1, 16).mean(2)
-    return found | {"images": [float(row @ signs("phantom", len(row)).numpy()) for row in blurred]}
+    return result | {"images": [float(row @ signs("phantom", len(row)).numpy()) for row in blurred]}
 
 
+CAPTIONED = {"flickr8k": _flickr8k, "flickr30k": _flickr30k, "image_table": _image_table}
 PAIRS: dict[str, Callable[[Path], Any]] = {
-    "flickr8k": lambda folder: _captioned(_flickr8k(folder), folder),
-    "flickr30k": lambda folder: _captioned(_flickr30k(folder), folder),
-    "image_table": lambda folder: _captioned(_image_table(folder), folder),
+    **{name: functools.partial(_captioned, write) for name, write in CAPTIONED.items()},
     "open_i": _open_i,
     "mimic_cxr": _mimic_cxr,
     "phantom": _phantom,
 }
 REPORTS: dict[str, Callable[[Path], Any]] = {
-    "flickr8k": lambda folder: _captions(_flickr8k(folder), folder),
-    "flickr30k": lambda folder: _captions(_flickr30k(folder), folder),
-    "image_table": lambda folder: _captions(_image_table(folder), folder),
+    **{name: functools.partial(_written_captions, write) for name, write in CAPTIONED.items()},
     "open_i": _open_i_reports,
     "mimic_cxr": _mimic_reports,
     "phantom": _phantom_reports,

@@ -23,19 +23,16 @@ def entries(monkeypatch):
 @pytest.fixture
 def recorded(entries, tmp_path, monkeypatch):
     """A copy of the file with the chosen entries only, which `make golden` rewrites."""
-    found = {name: golden.read()[name] for name in entries}
+    chosen = {name: golden.read()[name] for name in entries}
     monkeypatch.setattr(golden, "FILE", tmp_path / "golden.json")
-    golden.write(found)
-    return found
+    golden.write(chosen)
+    return chosen
 
 
 @pytest.fixture
 def raise_version(monkeypatch):
-    def raise_it(part):
-        now = versions.today()
-        monkeypatch.setattr(versions, "today", lambda: now | {part: now[part] + 1})
-
-    return raise_it
+    now = versions.today()
+    return lambda part: monkeypatch.setattr(versions, "today", lambda: now | {part: now[part] + 1})
 
 
 def with_changed_loss(recorded):
@@ -57,9 +54,10 @@ def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_wri
     before = golden.FILE.read_bytes()
     assert rewrite.main() == 1
     assert golden.FILE.read_bytes() == before
-    said = capsys.readouterr().err
-    assert "images: dcl changed: raise VERSION of objective/images/dcl (class Debiased in src/trueneg/specs/objectives/" in said
-    assert "comparison: holm" not in said
+    error = capsys.readouterr().err
+    place = "objective/images/dcl (class Debiased in src/trueneg/specs/objectives/"
+    assert f"images: dcl changed: raise VERSION of {place}" in error
+    assert "comparison: holm" not in error
 
 
 @pytest.mark.parametrize("part", ["objective/images/dcl", "training/images"])

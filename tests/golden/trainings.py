@@ -41,7 +41,7 @@ MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability")
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
-    """Every objective at its defaults, with each word and boolean of its settings, and with the settings above."""
+    """Every objective at its defaults, with each word and boolean of its settings, and with chosen settings."""
     for kind, registered, chosen in (("images", OF_TWO_VIEWS, VIEWS), ("image-text", OF_PAIRS, PAIRS)):
         by_name = {name: model for model in registered for name in model.model_fields["name"].annotation.__args__}
         for title, objective in {**dict(_varied(kind, registered)), **chosen}.items():
@@ -54,11 +54,11 @@ def _varied(kind: str, registered: Any) -> Iterator[tuple[str, Objective]]:
     numbers = VIEW_NUMBERS if kind == "images" else PAIR_NUMBERS
     for title, objective in (*examples(registered), *variants(registered)):
         if "learned_logit_scale" in title or (title.startswith("cl") and "targets" in title):
-            continue  # chosen above
-        own = dict(numbers.get(objective["name"], {}))
+            continue  # among the chosen settings
+        changes = dict(numbers.get(objective["name"], {}))
         if kind == "image-text" and objective.get("by") == "guide":
-            own |= {"guide": EMA} | ({"threshold": 0.2} if "threshold" in objective else {})
-        yield title, {**objective, **own}
+            changes |= {"guide": EMA} | ({"threshold": 0.2} if "threshold" in objective else {})
+        yield title, {**objective, **changes}
 
 
 def _with_path(objective: Objective) -> Objective:
@@ -88,12 +88,12 @@ def _settings(kind: str, objective: Objective, **sections: Any) -> dict[str, Any
 
 def _parts(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The versioned parts of a run, those that the settings choose first."""
-    found = [part for part in training_versions(settings) if part not in MADE_UP]
+    parts = {part for part in training_versions(settings) if part not in MADE_UP}
     kind = settings["training"].get("kind", "images")
     objective = settings["objective"]
     nested = [f"{key}/{kind}/{objective[key]['name']}" for key in ("targets", "guide") if objective.get(key) is not None]
     first = [f"objective/{kind}/{objective['name']}", *nested]
-    return tuple(first + sorted(set(found) - set(first)))
+    return tuple(first + sorted(parts - set(first)))
 
 
 @functools.cache
@@ -122,15 +122,15 @@ def _features(kind: str) -> str:
     generator, path = np.random.default_rng(0), Path(temporary_folder().name) / f"{kind}.safetensors"
     if kind == "images":
         source, _ = _images()
-        own = {"images": 2 * np.eye(10)[source.labels] + generator.standard_normal((len(source.labels), 10))}
+        features = {"images": 2 * np.eye(10)[source.labels] + generator.standard_normal((len(source.labels), 10))}
     else:
         source, _ = _textures()
         said = source.sentences["class"].to_numpy()
-        own = {
+        features = {
             "images": generator.standard_normal((len(source.images), 8)),
             "sentences": np.eye(said.max() + 1)[said][:, :8] + 0.5 * generator.standard_normal((len(said), 8)),
         }
-    save_file({key: torch.from_numpy(value) for key, value in own.items()}, path)
+    save_file({key: torch.from_numpy(value) for key, value in features.items()}, path)
     return str(path)
 
 
@@ -166,40 +166,36 @@ def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str
         before, row = copied(training.network.state_dict()), {}
         while training.epoch < training.epochs:
             row = training.train_epoch()
-        found = {"losses": losses, "weights": change(before, training.network.state_dict(), depth)}
+        result = {"losses": losses, "weights": change(before, training.network.state_dict(), depth)}
         if training.average is not None:
             average = copied(training.average.module.state_dict())
-            found["average"] = next(iter(change(before, average, 0).values()))
+            result["average"] = next(iter(change(before, average, 0).values()))
         if training.thresholds is not None:
-            found["thresholds"] = next(iter(summary(copied(training.thresholds.state_dict()), 0).values()))
+            result["thresholds"] = next(iter(summary(copied(training.thresholds.state_dict()), 0).values()))
         if with_row:
-            found["rates"] = rates
-            found["row"] = {key: value for key, value in row.items() if not key.endswith(TIMES)}
-        return found
+            result["rates"] = rates
+            result["row"] = {key: value for key, value in row.items() if not key.endswith(TIMES)}
+        return result
 
 
 def _loop() -> Iterator[tuple[str, Entry]]:
-    """What concerns every objective: monitors, schedules, augmentation, and the combinations of regions."""
-    cl = {"images": {"name": "cl"}, "image-text": {"name": "cl", "directions": "both"}}
+    """Parts that all objectives share: monitors, schedules, augmentation, and the combinations of regions."""
+    cl, both = {"name": "cl"}, {"name": "cl", "directions": "both"}
+    images, pairs = functools.partial(_settings, "images"), functools.partial(_settings, "image-text")
+    no_warmup = {"optimizer": "adam", "warmup_updates": 0, "schedule": "constant"}
     loops = {
-        "images: monitors": _settings("images", {"name": "dcl", "class_probability": "true"}),
-        "images: constant learning rate, weight decay": _settings(
-            "images", cl["images"], training={"schedule": "constant", "weight_decay": 0.1}
-        ),
-        "images: two epochs": _settings("images", cl["images"], training={"batch_size": 256, "updates": 4}),
-        "images: colour augmentation": _settings("images", cl["images"], augmentation={"name": "color", "strength": 1.0}),
-        "images: no augmentation, no batch norm": _settings(
-            "images", cl["images"], augmentation={"name": "none"}, projection={"batch_norm": False}
-        ),
-        "image-text: monitors": _settings("image-text", {"name": "oracle", "directions": "both"}),
-        "image-text: units of studies": _settings("image-text", cl["image-text"], training={"unit": "study", "updates": 4}),
-        "image-text: adam, no warm-up": _settings(
-            "image-text", cl["image-text"], training={"optimizer": "adam", "warmup_updates": 0, "schedule": "constant"}
-        ),
-        "image-text: mlp": _settings("image-text", cl["image-text"], projection={"name": "mlp"}),
+        "images: monitors": images({"name": "dcl", "class_probability": "true"}),
+        "images: constant learning rate, weight decay": images(cl, training={"schedule": "constant", "weight_decay": 0.1}),
+        "images: two epochs": images(cl, training={"batch_size": 256, "updates": 4}),
+        "images: colour augmentation": images(cl, augmentation={"name": "color", "strength": 1.0}),
+        "images: no augmentation, no batch norm": images(cl, augmentation={"name": "none"}, projection={"batch_norm": False}),
+        "image-text: monitors": pairs({"name": "oracle", "directions": "both"}),
+        "image-text: units of studies": pairs(both, training={"unit": "study", "updates": 4}),
+        "image-text: adam, no warm-up": pairs(both, training=no_warmup),
+        "image-text: mlp": pairs(both, projection={"name": "mlp"}),
+        "image-text: regions": pairs(both, similarity=LSE_NL),
+        "image-text: regions, losses": pairs(both, similarity=LSE_NL | {"combined": "losses"}),
     }
-    for title, changes in {"regions": {}, "regions, losses": {"combined": "losses"}}.items():
-        loops[f"image-text: {title}"] = _settings("image-text", cl["image-text"], similarity=LSE_NL | changes)
     for title, settings in loops.items():
         kind = title.split(":")[0]
         parts = (f"training/{kind}", *(part for part in _parts(settings) if part != f"training/{kind}"))
@@ -209,37 +205,30 @@ def _loop() -> Iterator[tuple[str, Entry]]:
 def _networks() -> Iterator[tuple[str, Entry]]:
     """Updates and embeddings of the encoders that need files."""
     clip = {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}, "augmentation": WHOLE}
-    bert = {"text_encoder": {"name": "pretrained"}}
     released = {"name": "released"}
+    biovil = {"encoder": {"name": "biovil"}, "text_encoder": {"name": "pretrained", "released": True}}
     trained = {
-        "encoder and text_encoder clip": _settings("image-text", {"name": "clip"}, **clip),
-        "text_encoder pretrained": _settings("image-text", {"name": "clip"}, **bert),
+        "encoder and text_encoder clip": ("encoder/image-text/clip", clip),
+        "text_encoder pretrained": ("text_encoder/image-text/pretrained", {"text_encoder": {"name": "pretrained"}}),
     }
-    first = {
-        "encoder and text_encoder clip": "encoder/image-text/clip",
-        "text_encoder pretrained": "text_encoder/image-text/pretrained",
-    }
-    for title, settings in trained.items():
-        parts = (first[title], *(part for part in _parts(settings) if part != first[title]))
+    for title, (first, sections) in trained.items():
+        settings = _settings("image-text", {"name": "clip"}, **sections)
+        parts = (first, *(part for part in _parts(settings) if part != first))
         yield f"image-text: {title}", Entry(parts, functools.partial(_trained_with_files, settings))
     embedded = {
-        "embeddings of a released clip": _settings("image-text", released, **clip, projection=released),
-        "embeddings of a released biovil": _settings(
-            "image-text",
-            released,
-            encoder={"name": "biovil"},
-            text_encoder={"name": "pretrained", "released": True},
-            projection=released,
-        ),
-        "embeddings of small encoders": _settings("image-text", {"name": "untrained"}),
-        "embeddings of a resnet18": _settings("image-text", {"name": "untrained"}, encoder={"name": "resnet18", "weights": None}),
-        "embeddings of a resnet50": _settings("image-text", {"name": "untrained"}, encoder={"name": "resnet50", "weights": None}),
+        "a released clip": (released, clip | {"projection": released}),
+        "a released biovil": (released, biovil | {"projection": released}),
+        "small encoders": ({"name": "untrained"}, {}),
+        "a resnet18": ({"name": "untrained"}, {"encoder": {"name": "resnet18", "weights": None}}),
+        "a resnet50": ({"name": "untrained"}, {"encoder": {"name": "resnet50", "weights": None}}),
     }
-    for title, settings in embedded.items():
+    for title, (objective, sections) in embedded.items():
+        settings = _settings("image-text", objective, **sections)
         parts = [f"{section}/image-text/{settings[section]['name']}" for section in ("encoder", "text_encoder")]
-        place = 0 if title in ("embeddings of a released clip", "embeddings of small encoders") else 2
-        parts.insert(place, f"objective/image-text/{settings['objective']['name']}")
-        yield f"image-text: {title}", Entry((*parts, "training/image-text"), functools.partial(_embeddings, settings))
+        is_about_objective = title in ("a released clip", "small encoders")
+        parts.insert(0 if is_about_objective else 2, f"objective/image-text/{objective['name']}")
+        compute = functools.partial(_embeddings, settings)
+        yield f"image-text: embeddings of {title}", Entry((*parts, "training/image-text"), compute)
 
 
 def _trained_with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,5 +245,5 @@ def _embeddings(settings: Mapping[str, Any]) -> dict[str, Any]:
         images = model.embed_images(augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True)
         tokens = networks.tokenizer(source.sentences["sentence"].tolist()[:3], padding=True, return_tensors="pt")
         texts = model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
-        found = {"pooled": images.pooled, "regions": images.regions, "texts": texts}
-        return {"embeddings": summary(found), "scores": model.similarity(texts, images)}
+        embedded = {"pooled": images.pooled, "regions": images.regions, "texts": texts}
+        return {"embeddings": summary(embedded), "scores": model.similarity(texts, images)}

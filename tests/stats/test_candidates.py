@@ -1,4 +1,4 @@
-"""What a selection chose from, against scipy: means and intervals over the seeds that all candidates share."""
+"""Candidates of a selection: means and intervals over the seeds that all share match scipy; ties are marked."""
 
 import numpy as np
 import pytest
@@ -16,29 +16,29 @@ def described(values, split="validation"):
     return describe_candidates(rows, CANDIDATES, MEASURED, select(rows, CANDIDATES, MEASURED)).set_index("variant")
 
 
-def test_means_and_intervals_are_those_of_the_shared_seeds():
+def test_means_and_intervals_use_the_shared_seeds():
     values = {1: [0.5, 0.6, 0.7, 0.9], 2: [0.6, 0.8, 0.7, None], 3: [0.1, 0.2, 0.4, 0.9]}
-    found = described(values)
-    assert list(found.index) == CANDIDATES["a"]
-    for x, own in values.items():
-        shared = np.array(own[:3], dtype=float)
+    table = described(values)
+    assert list(table.index) == CANDIDATES["a"]
+    for x, of_seeds in values.items():
+        shared = np.array(of_seeds[:3], dtype=float)
         low, high = stats.t.interval(0.95, 2, shared.mean(), stats.sem(shared))
-        row = found.loc[f'{{"x":{x}}}']
+        row = table.loc[f'{{"x":{x}}}']
         assert row[["mean", "low", "high"]].tolist() == pytest.approx([shared.mean(), low, high])
         assert row["seeds"] == 3
         assert row["runs"] == "a-0 a-1 a-2"
-    assert found["chosen"].tolist() == [False, True, False]
-    assert not found["tied"].any()
+    assert table["chosen"].tolist() == [False, True, False]
+    assert not table["tied"].any()
 
 
-def test_equal_means_are_tied_whatever_their_last_bits():
+def test_means_that_differ_only_in_the_last_bit_are_tied():
     """0.1 + 0.2 and 0.3 + 0.0 differ in the last bit: the first candidate is chosen, the second is tied with it."""
-    found = described({1: [0.3, 0.0], 2: [0.1, 0.2], 3: [0.1, 0.1]})
-    assert found["chosen"].tolist() == [True, False, False]
-    assert found["tied"].tolist() == [False, True, False]
+    table = described({1: [0.3, 0.0], 2: [0.1, 0.2], 3: [0.1, 0.1]})
+    assert table["chosen"].tolist() == [True, False, False]
+    assert table["tied"].tolist() == [False, True, False]
 
 
 def test_one_seed_has_no_interval_and_a_single_variant_is_not_listed():
-    found = described({1: [0.3], 2: [0.4], 3: [0.2]})
-    assert found["low"].isna().all()
-    assert set(found["objective"]) == {"a"}
+    table = described({1: [0.3], 2: [0.4], 3: [0.2]})
+    assert table["low"].isna().all()
+    assert set(table["objective"]) == {"a"}

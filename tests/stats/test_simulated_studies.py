@@ -16,7 +16,7 @@ MEASURED = Measurement("knn", "accuracy", "all")
 
 
 def simulated(effects, seeds, deviation, studies=STUDIES):
-    """Comparisons with CL in simulated studies; `deviation` is that of paired differences, whose seeds also share a level."""
+    """Compare with CL in simulated studies; `deviation` is that of paired differences; each seed has a level of its own."""
     generator, names = np.random.default_rng(0), ["CL", *effects]
     shared = generator.normal(70, 2, (studies, 1, seeds))
     own = generator.normal(0, deviation / 2**0.5, (studies, len(names), seeds))
@@ -33,7 +33,7 @@ def share(found, expected):
 
 
 @pytest.mark.parametrize("seeds", [3, 8])
-def test_a_method_without_an_effect_is_called_better_in_at_most_one_study_in_forty(seeds):
+def test_a_method_without_an_effect_is_called_better_in_at_most_2_5_percent_of_studies(seeds):
     found = simulated({"none": 0.0}, seeds, 0.8)
     for ranked in ("better", "worse"):
         rate, error = share(found["outcome"].str.startswith(ranked), 0.025)
@@ -41,7 +41,7 @@ def test_a_method_without_an_effect_is_called_better_in_at_most_one_study_in_for
 
 
 @pytest.mark.parametrize("real", [0.0, 1.5])
-def test_among_several_methods_any_false_claim_is_made_in_at_most_one_study_in_twenty(real):
+def test_any_false_claim_among_several_methods_occurs_in_at_most_5_percent_of_studies(real):
     found = simulated({"real": real, "a": 0.0, "b": 0.0}, 6, 0.5, STUDIES // 2)
     false = found[(found["objective"] != "real") | (real == 0)]
     claimed = false["outcome"].str.startswith(("better", "worse"))
@@ -50,7 +50,7 @@ def test_among_several_methods_any_false_claim_is_made_in_at_most_one_study_in_t
 
 
 @pytest.mark.parametrize(("effect", "seeds", "deviation"), [(MARGIN, 6, 0.3), (-MARGIN, 12, 0.5)])
-def test_equivalence_is_claimed_in_at_most_one_study_in_twenty_whose_effect_equals_the_margin(effect, seeds, deviation):
+def test_equivalence_is_claimed_in_at_most_5_percent_of_studies_with_an_effect_at_the_margin(effect, seeds, deviation):
     found = simulated({"DCL": effect}, seeds, deviation)
     claimed = found["outcome"].eq("equivalent") | found["outcome"].str.endswith("margin")
     rate, error = share(claimed, 0.05)
@@ -59,7 +59,7 @@ def test_equivalence_is_claimed_in_at_most_one_study_in_twenty_whose_effect_equa
 
 @pytest.mark.parametrize("seeds", [12, 24])
 @pytest.mark.parametrize("deviation", [0.5, 0.8])
-def test_effects_are_found_with_the_power_that_theory_gives(seeds, deviation, record_property):
+def test_effects_are_found_with_the_theoretical_power(seeds, deviation, record_property):
     real, none = (simulated({"DCL": effect}, seeds, deviation, 300)["outcome"] for effect in (0.5, 0.0))
     expected = TTestPower().power(0.5 / deviation, seeds, 0.05)
     better, error = share(real.str.startswith("better"), expected)

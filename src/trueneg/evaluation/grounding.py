@@ -92,8 +92,8 @@ def mean_by_category(values: Sequence[float], categories: Sequence[str]) -> dict
         >>> mean_by_category([1.0, 2.0, 6.0], ["edema", "edema", "effusion"])
         {'macro': 3.75, 'edema': 1.5, 'effusion': 6.0, 'mean': 3.0}
     """
-    own = np.asarray(categories)
-    means = {name: float(np.asarray(values)[own == name].mean()) for name in sorted(set(categories))}
+    category = np.asarray(categories)
+    means = {name: float(np.asarray(values)[category == name].mean()) for name in sorted(set(categories))}
     return {"macro": float(np.mean(list(means.values()))), **means, "mean": float(np.mean(values))}
 
 
@@ -164,11 +164,11 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
         raise ValueError(f"heatmap is {heatmap.shape} and mask {mask.dtype} {mask.shape}; expected (H, W) and bool (H, W)")
-    known = ~np.isnan(heatmap)
-    inside = mask[known]
+    has_score = ~np.isnan(heatmap)
+    inside = mask[has_score]
     if not inside.any():
         raise ValueError("the mask covers no pixel with a score")
-    return heatmap[known].astype(np.float64), inside
+    return heatmap[has_score].astype(np.float64), inside
 
 
 def _moments(values: np.ndarray) -> tuple[float, float]:

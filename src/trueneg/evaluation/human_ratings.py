@@ -70,14 +70,10 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
         >>> areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]).values.tolist()
         [['a', 0.75, 2]]
     """
-    table = pd.DataFrame({"anchor": np.asarray(anchors), "score": np.asarray(scores), "false": np.asarray(false, bool)})
-    if table["score"].isna().any():
-        raise ValueError(f"{table['score'].isna().sum()} of {len(table)} scores are NaN")
-    # Mann–Whitney: the sum of the false negatives' ranks within an anchor, with average ranks for ties, gives the wins.
-    table["rank"] = table.groupby("anchor")["score"].rank() * table["false"]
-    found = table.groupby("anchor").agg(pairs=("false", "size"), false=("false", "sum"), ranks=("rank", "sum"))
-    wins = found["ranks"] - found["false"] * (found["false"] + 1) / 2
-    return _areas(wins, found["false"] * (found["pairs"] - found["false"]))
+    scores = np.asarray(scores)
+    if np.isnan(scores).any():
+        raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
+    return _areas(_comparisons(scores, np.asarray(false, bool), np.asarray(anchors)))
 
 
 def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
@@ -99,39 +95,44 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
         [1.0]
     """
     ratings = np.asarray(ratings)
-    others = (ratings.sum(1, keepdims=True) - ratings) > (ratings.shape[1] - 1) * threshold
-    wins, comparisons = {}, {}
-    for anchor, rows in pd.Series(np.arange(len(ratings))).groupby(np.asarray(anchors)):
-        score, false = ratings[rows].ravel(), others[rows].ravel()
-        pair = np.repeat(rows.to_numpy(), ratings.shape[1])
-        # Depending on the expert left out, a pair can be a false or a true negative; it is not compared with itself.
-        compared = false[:, None] & ~false[None] & (pair[:, None] != pair[None])
-        won = (np.sign(score[:, None] - score[None]) + 1) / 2
-        wins[anchor], comparisons[anchor] = won[compared].sum(), compared.sum()
-    return _areas(pd.Series(wins, dtype=np.float64), pd.Series(comparisons, dtype=np.int64))
+    pairs, experts = ratings.shape
+    # Each pair has one sample per expert left out, and can be a false or a true negative. It is not compared with itself.
+    scores, false = ratings.ravel(), ((ratings.sum(1, keepdims=True) - ratings) > (experts - 1) * threshold).ravel()
+    within_pairs = _comparisons(scores, false, np.arange(pairs).repeat(experts)).groupby(np.asarray(anchors)).sum()
+    return _areas(_comparisons(scores, false, np.repeat(anchors, experts)) - within_pairs)
 
 
-def _areas(wins: pd.Series, comparisons: pd.Series) -> pd.DataFrame:
-    """Return the AUCs of all anchors with at least one comparison; the series are indexed by anchor."""
-    found = pd.DataFrame({"area": wins / comparisons, "comparisons": comparisons})
-    return found[comparisons > 0].rename_axis("anchor").reset_index()
+def _comparisons(scores: np.ndarray, false: np.ndarray, groups: np.ndarray) -> pd.DataFrame:
+    """Compare all false with all true negatives of each group: ``wins`` of the false ones (a tie is half) and ``comparisons``."""
+    table = pd.DataFrame({"group": groups, "score": scores, "false": false})
+    # Mann–Whitney: the sum of the false negatives' ranks within a group, with average ranks for ties, gives the wins.
+    table["rank"] = table.groupby("group")["score"].rank() * table["false"]
+    sums = table.groupby("group").agg(samples=("false", "size"), false=("false", "sum"), ranks=("rank", "sum"))
+    wins = sums["ranks"] - sums["false"] * (sums["false"] + 1) / 2
+    return pd.DataFrame({"wins": wins, "comparisons": sums["false"] * (sums["samples"] - sums["false"])})
 
 
-def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
+def _areas(compared: pd.DataFrame) -> pd.DataFrame:
+    """Return the AUCs of all anchors with at least one comparison; the table is indexed by anchor."""
+    compared = compared[compared["comparisons"] > 0].rename_axis("anchor").reset_index()
+    return compared.assign(area=compared["wins"] / compared["comparisons"])[["anchor", "area", "comparisons"]]
+
+
+def mean_area(areas: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
     """Compute the mean of the anchors' AUCs with its 95 % bootstrap interval over anchors.
 
     The interval shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is
     rated with several captions), which resampling anchors alone ignores, so the interval is somewhat too narrow.
 
     Args:
-        found: AUCs of at least two anchors (:func:`areas_within_anchors`).
+        areas: AUCs of at least two anchors (:func:`areas_within_anchors`).
         seed: seed for the bootstrap.
         weighted: weight anchors by their number of comparisons, which gives the share of comparisons won; otherwise all anchors
             have equal weight.
     """
-    weights = found["comparisons"].to_numpy(np.float64) if weighted else np.ones(len(found))
-    won = found["area"].to_numpy() * weights
-    return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(found), seed=seed)
+    weights = areas["comparisons"].to_numpy(np.float64) if weighted else np.ones(len(areas))
+    won = areas["area"].to_numpy() * weights
+    return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(areas), seed=seed)
 
 
 def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
@@ -151,10 +152,10 @@ def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
         [0.0, 0.5]
     """
-    own = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(np.int64)
-    table = pd.DataFrame({"bin": own, "implied": probabilities, "rated": np.asarray(false, np.float64)})
-    found = table.groupby("bin").agg(pairs=("rated", "size"), implied=("implied", "mean"), rated=("rated", "mean"))
-    return found.reset_index()
+    bin_of_pair = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(np.int64)
+    table = pd.DataFrame({"bin": bin_of_pair, "implied": probabilities, "rated": np.asarray(false, np.float64)})
+    columns = {"pairs": ("rated", "size"), "implied": ("implied", "mean"), "rated": ("rated", "mean")}
+    return table.groupby("bin").agg(**columns).reset_index()
 
 
 def calibration_error(bins: pd.DataFrame) -> float:

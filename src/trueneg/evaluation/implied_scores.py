@@ -13,21 +13,18 @@ text similarity  the criterion of remove, reweight and resample: the cosine betw
 ===============  ===============================================================================================================
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.sparse import csr_array
 from scipy.stats import rankdata
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
 from trueneg.losses.estimators.bayesian import recovered_distribution, true_negative_probability
 
 
-def false_negative_probability(similarities, own, *, alpha: float, eta, form: str) -> np.ndarray:
+def false_negative_probability(similarities, is_own, *, alpha: float, eta, form: str) -> np.ndarray:
     r"""Compute 1 − p(TN) of BCL's equation 2 from a candidate's rank among the anchor's negatives.
 
     .. math:: p(\mathrm{TN}) = \frac{\tau^- (\alpha + (1-2\alpha)F)}
@@ -39,7 +36,7 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
 
     Args:
         similarities: (A, N) similarities of each anchor with all candidates.
-        own: (A, N) bool mask of an anchor's own samples, which are not negatives.
+        is_own: (A, N) bool mask of an anchor's own samples, which are not negatives.
         alpha: α in [0.5, 1].
         eta: τ⁺ in [0, 1): a number, or shape (A,).
         form: ``"paper"``, ``"released"`` or ``"consistent"``.
@@ -48,29 +45,19 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
         (A, N); NaN at an anchor's own samples.
 
     Example:
-        >>> similarities, own = np.array([[0.9, 0.1, 0.5]]), np.array([[True, False, False]])
-        >>> false_negative_probability(similarities, own, alpha=0.5, eta=0.25, form="paper").tolist()
+        >>> similarities, is_own = np.array([[0.9, 0.1, 0.5]]), np.array([[True, False, False]])
+        >>> false_negative_probability(similarities, is_own, alpha=0.5, eta=0.25, form="paper").tolist()
         [[nan, 0.25, 0.25]]
     """
-    similarities, own = np.asarray(similarities, np.float64), np.asarray(own, bool)
+    similarities, is_own = np.asarray(similarities, np.float64), np.asarray(is_own, bool)
     # An anchor's own samples rank below all negatives; ties get the same value: the share of negatives at most as near.
-    rank = rankdata(np.where(own, -np.inf, similarities), method="max", axis=1) - own.sum(1, keepdims=True)
-    distribution = torch.from_numpy(np.clip(rank, 0, None) / (~own).sum(1, keepdims=True))
+    rank = rankdata(np.where(is_own, -np.inf, similarities), method="max", axis=1) - is_own.sum(1, keepdims=True)
+    distribution = torch.from_numpy(np.clip(rank, 0, None) / (~is_own).sum(1, keepdims=True))
     column = torch.tensor(eta, dtype=torch.float64).expand(len(similarities))[:, None]
     if form != "paper":
         distribution = recovered_distribution(distribution, alpha, column)
     probability = 1 - true_negative_probability(distribution, alpha, column).numpy()
-    return np.where(own, np.nan, probability)
-
-
-def word_features(texts: Sequence[str], corpus: Sequence[str]) -> csr_array:
-    """Return (T, V) unit-length TF-IDF features, for a text similarity without a network; unknown words are ignored.
-
-    Args:
-        texts: T texts to compare.
-        corpus: texts that determine the document frequency of each word.
-    """
-    return csr_array(TfidfVectorizer().fit(corpus).transform(texts))
+    return np.where(is_own, np.nan, probability)
 
 
 def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -98,5 +85,5 @@ def drawn_areas(similarity: np.ndarray, ratings, anchors: np.ndarray, threshold:
         threshold: threshold for the mean rating.
     """
     false = false_negatives(ratings, threshold)
-    each = [areas_within_anchors(column, false, anchors) for column in similarity.reshape(len(anchors), -1).T]
-    return each[0].assign(area=np.mean([one["area"] for one in each], axis=0))
+    by_caption = [areas_within_anchors(column, false, anchors) for column in similarity.reshape(len(anchors), -1).T]
+    return by_caption[0].assign(area=np.mean([areas["area"] for areas in by_caption], axis=0))

@@ -20,8 +20,8 @@ class LinearHeads(NamedTuple):
 
     def logits(self, features: Sequence[Tensor]) -> Tensor:
         """Return the logits (H, m, C) of each head for its own features (m, D)."""
-        heads = zip(features, self.weights, self.bias, strict=True)
-        return torch.stack([torch.addmm(bias, own, weights) for own, weights, bias in heads])
+        heads = zip(self.bias, features, self.weights, strict=True)
+        return torch.stack([torch.addmm(*head) for head in heads])
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -40,9 +40,9 @@ def known_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         >>> known_binary_cross_entropy(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0, torch.nan]]))  # −log ½
         tensor(0.6931)
     """
-    known = (~labels.isnan()).to(logits.dtype).mT
-    losses = functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(0).mT, known, reduction="none")
-    return (losses.sum((-2, -1)) / known.sum((-2, -1)).clamp(min=1)).sum()
+    is_known = (~labels.isnan()).to(logits.dtype).mT
+    losses = functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(0).mT, is_known, reduction="none")
+    return (losses.sum((-2, -1)) / is_known.sum((-2, -1)).clamp(min=1)).sum()
 
 
 def train_linear_heads(
@@ -81,9 +81,9 @@ def train_linear_heads(
     bound = dimensions**-0.5
     weights = torch.empty(len(features), classes, dimensions, dtype=all_features.dtype)
     bias = torch.empty(len(features), classes, dtype=all_features.dtype)
-    for own_weights, own_bias, generator in zip(weights, bias, generators, strict=True):
-        own_weights.uniform_(-bound, bound, generator=generator)
-        own_bias.uniform_(-bound, bound, generator=generator)
+    for head_weights, head_bias, generator in zip(weights, bias, generators, strict=True):
+        head_weights.uniform_(-bound, bound, generator=generator)
+        head_bias.uniform_(-bound, bound, generator=generator)
     learned = [start.to(all_features.device).requires_grad_() for start in (weights, bias)]
     optimizer = torch.optim.Adam(learned, lr=training["learning_rate"], weight_decay=training["weight_decay"])
     first_row = torch.arange(len(features)).unsqueeze(1) * count

@@ -63,8 +63,8 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
         maps = networks.model.image_encoder(images)
         features.append(maps.mean((2, 3)).float())
         embedded.append(networks.model.project_images(maps, regions=regions))
-    pooled = torch.cat([one.pooled for one in embedded])
-    grids = [one.regions for one in embedded if one.regions is not None]
+    pooled = torch.cat([batch.pooled for batch in embedded])
+    grids = [batch.regions for batch in embedded if batch.regions is not None]
     return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None))
 
 
@@ -73,7 +73,7 @@ def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) 
     """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are truncated."""
     tokens = SentenceTokens(networks, texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    return torch.cat([networks.model.embed_texts(**tokens.batch(some)) for some in blocks])
+    return torch.cat([networks.model.embed_texts(**tokens.batch(block)) for block in blocks])
 
 
 @torch.no_grad()
@@ -82,5 +82,5 @@ def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImage
     embedded = embed_texts(networks, texts, device)
     # Split both images and texts, because the array of regions × texts dominates memory use.
     blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)
-    parts = [networks.model.similarity(embedded, images.part(some), texts_at_once=TEXTS_AT_ONCE) for some in blocks]
+    parts = [networks.model.similarity(embedded, images.part(block), texts_at_once=TEXTS_AT_ONCE) for block in blocks]
     return torch.cat(parts, dim=1).cpu().numpy()

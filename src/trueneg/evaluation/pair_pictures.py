@@ -104,20 +104,20 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(["turn", "finding"], kind="stable")
     rows = []
     for phrase in turns["phrase"].head(count):
-        own = phrases[phrases["phrase"] == phrase]
-        text = embed_texts(run.networks, own["sentence"].head(1).tolist(), run.device)
-        ((_, scores, mask),) = phrase_maps(images, text, own, crop, smoothing)
-        position = images.indices[own["image"].iloc[0]]
+        boxes = phrases[phrases["phrase"] == phrase]
+        text = embed_texts(run.networks, boxes["sentence"].head(1).tolist(), run.device)
+        ((_, scores, mask),) = phrase_maps(images, text, boxes, crop, smoothing)
+        position = images.indices[boxes["image"].iloc[0]]
         pixels = center_crop(torch.from_numpy(np.array(source.images[position, 0])), list(crop))
         rows.append(
             {
                 "report": source.reports[position],
-                "finding": own["finding"].iloc[0],
-                "sentence": own["sentence"].iloc[0],
+                "finding": boxes["finding"].iloc[0],
+                "sentence": boxes["sentence"].iloc[0],
                 "size": crop[0],
                 "pixels": pixels.numpy().tobytes(),
                 "heatmap": np.asarray(scores, np.float32).tobytes(),
-                **{corner: own[corner].tolist() for corner in CORNERS},
+                **{corner: boxes[corner].tolist() for corner in CORNERS},
                 "CNR": float("nan") if mask.all() else contrast_to_noise_ratio(scores, mask),
             }
         )

@@ -73,16 +73,16 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
-    image, caption, rated = image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy()
-    found = RatedPairs(test, captions, texts.tolist(), image, caption, numbers[caption], rated)
-    false = false_negatives(found.ratings)
-    for kind, own in found.anchors.items():
-        both = np.intersect1d(own[false], own[~false])
+    image, caption, chosen_ratings = image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy()
+    rated = RatedPairs(test, captions, texts.tolist(), image, caption, numbers[caption], chosen_ratings)
+    false = false_negatives(chosen_ratings)
+    for kind, anchors in rated.anchors.items():
+        both = np.intersect1d(anchors[false], anchors[~false])
         if len(both) < 2:
             lacking = f"only {len(both)} {kind} anchors have both false and true negatives; expected at least 2"
-            rated = f"{len(false):,} of {len(ratings):,} rated pairs are in the test split"
-            raise UserError(f"source {source.name}: {lacking}; {rated}. Increase dataset.images.")
-    return found
+            number = f"{len(false):,} of {len(ratings):,} rated pairs are in the test split"
+            raise UserError(f"source {source.name}: {lacking}; {number}. Increase dataset.images.")
+    return rated
 
 
 def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs) -> pd.DataFrame:
@@ -98,8 +98,8 @@ def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], p
         ``threshold``.
     """
     parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
-    for (score, areas), (kind, own), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
-        found = areas(pairs.ratings, own, threshold)
-        found["anchor"] = pairs.anchor_names(kind)[found["anchor"]]
-        parts.append(found.assign(score=score, anchors=kind, threshold=threshold))
+    for (score, measure), (kind, anchors), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
+        areas = measure(pairs.ratings, anchors, threshold)
+        anchor_names = pairs.anchor_names(kind)[areas["anchor"]]
+        parts.append(areas.assign(anchor=anchor_names, score=score, anchors=kind, threshold=threshold))
     return pd.concat(parts, ignore_index=True)

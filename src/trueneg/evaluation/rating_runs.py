@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS
@@ -20,16 +22,12 @@ from trueneg.evaluation.human_ratings import (
     rank_correlation,
     rates_by_anchor,
 )
-from trueneg.evaluation.implied_scores import (
-    captions_similarity,
-    drawn_areas,
-    false_negative_probability,
-    word_features,
-)
+from trueneg.evaluation.implied_scores import captions_similarity, drawn_areas, false_negative_probability
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.store.records import read_rows
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text_objectives import DIRECTIONS
 from trueneg.training.text_similarity import embeddings_of
 
@@ -58,8 +56,8 @@ def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | P
         correlations: output parquet file (:func:`correlation_rows`).
         block: further arguments of :func:`measure_ratings`.
     """
-    names = manifest_names(block["manifest"]) | {"condition": "", "objective": "", "variant": "", "run": ""}
-    measure_ratings(of_references, areas, eta, correlations, names=names, **block)
+    nothing = dict.fromkeys(("condition", "objective", "variant", "run"), "")
+    measure_ratings(of_references, areas, eta, correlations, names=nothing, **block)
 
 
 def measure_ratings(
@@ -71,22 +69,23 @@ def measure_ratings(
         measure: maps an encoded run, its rated pairs and its settings to the tables.
         paths: output parquet files, in the order of the tables.
         ratings: parquet file with the ratings (:func:`trueneg.data.pairs.flickr8k.read_ratings`).
-        names: additional columns that label the tables; ``run`` overrides the run's id.
+        names: columns that label the tables; missing ones are taken from the manifest, and ``run`` is the run's id by default.
         settings: the study's evaluation settings.
         block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
 
     Raises:
         UserError: if too few pairs are rated.
     """
-    table, found = read_rows(ratings), []
+    all_ratings, names = read_rows(ratings), {**manifest_names(block["manifest"]), **names}
+    store, by_run = RunStore(block["store"]), []
     with encoded_runs(threads=settings["threads"], **block) as encoded:
-        for (run,) in encoded.runs:
-            rated, seed = rated_pairs(run.source, table, run.subset.test), run.subset.seed
-            measured = measure(run, rated, encoded.store.record(run.id)["settings"])
-            found.append([own.assign(**{"run": run.id, **encoded.names, **names}, seed=seed) for own in measured])
+        for (run,) in encoded:
+            rated, seed = rated_pairs(run.source, all_ratings, run.subset.test), run.subset.seed
+            tables = measure(run, rated, store.record(run.id)["settings"])
+            by_run.append([table.assign(**{"run": run.id, **names}, seed=seed) for table in tables])
             log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
-    tables = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
-    write_tables(dict(zip(paths, tables, strict=True)))
+    joined = (pd.concat(tables, ignore_index=True) for tables in zip(*by_run, strict=True))
+    write_tables(dict(zip(paths, joined, strict=True)))
 
 
 def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
@@ -104,7 +103,7 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     # The text criterion of the remove, reweight and resample objectives is the cosine between these embeddings.
     embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
     features = {
-        "TF-IDF": word_features(rated.texts, corpus),
+        "TF-IDF": csr_array(TfidfVectorizer().fit(corpus).transform(rated.texts)),  # words outside the corpus are ignored
         "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),
     }
     scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
@@ -130,18 +129,21 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
     """
     if "class_probability" not in objective:
         return pd.DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
-    captions, given = rated.captions, objective["class_probability"]
-    of_caption = captions[PROBABILITY_COLUMNS[given]] if isinstance(given, str) else pd.Series(float(given), captions.index)
+    captions, eta_or_name = rated.captions, objective["class_probability"]
+    if isinstance(eta_or_name, str):
+        of_caption = captions[PROBABILITY_COLUMNS[eta_or_name]]
+    else:
+        of_caption = pd.Series(float(eta_or_name), captions.index)
     eta = {"text": of_caption.to_numpy(), "image": of_caption.groupby(captions["image"]).mean().to_numpy()}
     by_caption = scores[captions["text"].to_numpy()]
-    own = captions["image"].to_numpy()[:, None] == np.arange(len(rated.positions))
-    grids = {"text": (by_caption, own), "image": (by_caption.T, own.T)}
+    is_own = captions["image"].to_numpy()[:, None] == np.arange(len(rated.positions))
+    grids = {"text": (by_caption, is_own), "image": (by_caption.T, is_own.T)}
     parts = []
     for kind in DIRECTIONS[objective["directions"]]:
         implied = eta[kind][rated.anchors[kind]]
         if objective["name"] == "bcl":
-            found = false_negative_probability(*grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"])
-            implied = (found if kind == "text" else found.T)[rated.caption, rated.image]
+            grid = false_negative_probability(*grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"])
+            implied = (grid if kind == "text" else grid.T)[rated.caption, rated.image]
         parts.append(calibration(implied, false_negatives(rated.ratings)).assign(anchors=kind))
     return pd.concat(parts, ignore_index=True)
 
@@ -151,11 +153,11 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
 
     ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean``, ``nearest``: their mean and maximum.
     """
-    found: dict[str, np.ndarray] = {}
+    scores: dict[str, np.ndarray] = {}
     for name, values in features.items():
-        each = captions_similarity(values, rated.text, rated.own_texts[rated.image])
-        found |= {f"{name}, drawn": each, f"{name}, mean": each.mean(1), f"{name}, nearest": each.max(1)}
-    return found
+        drawn = captions_similarity(values, rated.text, rated.own_texts[rated.image])
+        scores |= {f"{name}, drawn": drawn, f"{name}, mean": drawn.mean(1), f"{name}, nearest": drawn.max(1)}
+    return scores
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:
@@ -165,10 +167,10 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
         One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives), ``mean rating``, and one
         column per η, named as in the config.
     """
-    found = rates_by_anchor(rated.ratings, rated.caption)
-    own = rated.captions.iloc[found["anchor"]].reset_index(drop=True)
-    known = {name: own[column] for name, column in PROBABILITY_COLUMNS.items() if column in own}
-    return found.assign(anchor=rated.anchor_names("text")[found["anchor"]], **known)
+    rates = rates_by_anchor(rated.ratings, rated.caption)
+    captions = rated.captions.iloc[rates["anchor"]].reset_index(drop=True)
+    etas = {name: captions[column] for name, column in PROBABILITY_COLUMNS.items() if column in captions}
+    return rates.assign(anchor=rated.anchor_names("text")[rates["anchor"]], **etas)
 
 
 def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -182,5 +184,5 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
         ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN if η is constant), ``captions``.
     """
     pairs = itertools.product([name for name in PROBABILITY_COLUMNS if name in captions], ("rate", "mean rating"))
-    found = [(eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed)) for eta, outcome in pairs]
-    return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high"]).assign(captions=len(captions))
+    rows = [(eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed)) for eta, outcome in pairs]
+    return pd.DataFrame(rows, columns=["eta", "with", "rho", "low", "high"]).assign(captions=len(captions))

@@ -56,17 +56,18 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
         from ``anchors`` and ``threshold`` as in :func:`seed_rows`; ``seeds``, ``count`` (anchors), ``AUC``,
         ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all comparisons have equal weight.
     """
-    found = []
-    for place, own in ranked.groupby(MEASURED, sort=False):
-        each = own.groupby("anchor", as_index=False)[["area", "comparisons"]].mean()
-        row: dict[str, Any] = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
+    rows = []
+    for place, by_seed in ranked.groupby(MEASURED, sort=False):
+        anchors = by_seed.groupby("anchor", as_index=False)[["area", "comparisons"]].mean()
+        row: dict[str, Any] = dict(zip(MEASURED, place, strict=True))
+        row |= {"seeds": by_seed["seed"].nunique(), "count": len(anchors)}
         row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as in seed_rows
         for prefix, weighted in (("", False), ("weighted ", True)):
             # With few images, a high threshold can leave a single anchor, which has no interval.
-            ends = mean_area(each, seed=0, weighted=weighted) if len(each) > 1 else (each["area"].item(), np.nan, np.nan)
+            ends = mean_area(anchors, seed=0, weighted=weighted) if len(anchors) > 1 else (anchors["area"].item(), np.nan, np.nan)
             row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
-        found.append(row)
-    return pd.DataFrame(found)
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
@@ -75,9 +76,9 @@ def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
     Args:
         ranked: see :func:`summarised`.
     """
-    each = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
-    labels, direction = each["threshold"].map(RATED_ABOVE.format), each["anchors"].map(DIRECTIONS)
-    return to_table(each.assign(split="test", task="human ratings", metric="AUC", labels=labels, direction=direction))
+    means = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
+    labels, direction = means["threshold"].map(RATED_ABOVE.format), means["anchors"].map(DIRECTIONS)
+    return to_table(means.assign(split="test", task="human ratings", metric="AUC", labels=labels, direction=direction))
 
 
 def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
@@ -93,8 +94,8 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
     of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]
     errors = of_seed.apply(calibration_error).rename("error").reset_index() if len(bins) else bins.assign(error=0.0)
     errors = errors.groupby([*PLACE, "anchors"], sort=False).agg(error=("error", "mean"), seeds=("seed", "nunique"))
-    found = bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]].mean().reset_index()
-    return found.merge(errors.reset_index(), on=[*PLACE, "anchors"])
+    shares = bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]].mean().reset_index()
+    return shares.merge(errors.reset_index(), on=[*PLACE, "anchors"])
 
 
 def _read(paths: Files) -> pd.DataFrame:

@@ -75,8 +75,8 @@ def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "again
         >>> recall_at_k(np.array([[0.9, 0.1, 0.3], [0.9, 0.8, 0.2]]), ks=(1, 2))
         {1: 0.5, 2: 1.0}
     """
-    found = ranks(scores, relevant, ties=ties)
-    return {k: float((found <= k).mean()) for k in _lengths(ks)}
+    best_ranks = ranks(scores, relevant, ties=ties)
+    return {k: float((best_ranks <= k).mean()) for k in _lengths(ks)}
 
 
 def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
@@ -125,17 +125,18 @@ def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties 
 
     Example:
         >>> metrics = retrieval_both_ways(np.array([[0.9, 0.1], [0.8, 0.7]]), ks=(1,))
-        >>> metrics[Metric("R", "text to image", 1)], metrics[Metric("R", "image to text", 1)], metrics[Metric("R")]
-        (0.5, 1.0, 0.75)
+        >>> recalls = [Metric("R", "text to image", 1), Metric("R", "image to text", 1), Metric("R")]
+        >>> [metrics[recall] for recall in recalls]
+        [0.5, 1.0, 0.75]
     """
     metrics: dict[Metric, float] = {}
     for direction, axes in (("text to image", (0, 1)), ("image to text", (1, 0))):
-        own = None if relevant is None else as_array(relevant).transpose(axes)
-        found = ranks(as_array(scores).transpose(axes), own, ties=ties)
-        metrics |= {Metric("R", direction, k): float((found <= k).mean()) for k in _lengths(ks)}
-        metrics[Metric("MedR", direction)] = float(np.median(found))
+        is_relevant = None if relevant is None else as_array(relevant).transpose(axes)
+        best_ranks = ranks(as_array(scores).transpose(axes), is_relevant, ties=ties)
+        metrics |= {Metric("R", direction, k): float((best_ranks <= k).mean()) for k in _lengths(ks)}
+        metrics[Metric("MedR", direction)] = float(np.median(best_ranks))
     for name in ("R", "MedR"):
-        metrics[Metric(name)] = float(np.mean([value for one, value in metrics.items() if one.metric == name]))
+        metrics[Metric(name)] = float(np.mean([value for metric, value in metrics.items() if metric.metric == name]))
     return metrics
 
 
@@ -158,13 +159,13 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         >>> by_chance[Metric("chance", "text to image", 1)]
         0.5
     """
-    found = {}
-    for direction, sought in (("text to image", relevant), ("image to text", relevant.T)):
-        candidates, own = sought.shape[1], sought.sum(1)
+    recalls = {}
+    for direction, is_relevant in (("text to image", relevant), ("image to text", relevant.T)):
+        candidates, irrelevant = is_relevant.shape[1], (~is_relevant).sum(1)
         for k in ks:
-            missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
-            found[Metric("chance", direction, k)] = float(1 - missed.mean())
-    return found
+            missed = np.prod([np.maximum(irrelevant - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
+            recalls[Metric("chance", direction, k)] = float(1 - missed.mean())
+    return recalls
 
 
 def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:
@@ -190,15 +191,16 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
         >>> precisions_at_k(np.array([[0.9, 0.8, 0.1]]), [1], [1, 0, 1], ks=(1, 2)).tolist()
         [[1.0, 0.5]]
     """
-    scores, own, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
-    correct = own[:, None] == candidates if candidates.ndim == 1 else candidates.T[own] == 1
+    scores, labels, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
+    correct = labels[:, None] == candidates if candidates.ndim == 1 else candidates.T[labels] == 1
     if correct.shape != scores.shape:
-        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not match scores {scores.shape}")
+        shapes = f"query_labels {labels.shape} and candidate_labels {candidates.shape}"
+        raise ValueError(f"{shapes} do not match scores {scores.shape}")
     lengths = np.array(_lengths(ks, longest=scores.shape[1]))
     # Sort by score; among equal scores, wrong candidates come first if ties count against the method.
     order = np.lexsort((correct if _against(ties) else ~correct, -scores), axis=1)
-    found = np.take_along_axis(correct, order, axis=1).cumsum(axis=1)
-    return found.take(lengths - 1, axis=1) / lengths
+    hits = np.take_along_axis(correct, order, axis=1).cumsum(axis=1)
+    return hits.take(lengths - 1, axis=1) / lengths
 
 
 def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> dict[int, float]:

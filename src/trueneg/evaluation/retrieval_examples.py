@@ -64,14 +64,14 @@ def retrieval_examples(
     }
     rows = []
     for direction, (chosen, grid, related) in directions.items():
-        found = ranks(grid[chosen], related[chosen] == RELATIONS.index(OWN))
-        for number, (query, first_own) in enumerate(zip(chosen, found, strict=True)):
+        own_ranks = ranks(grid[chosen], related[chosen] == RELATIONS.index(OWN))
+        for number, (query, own_rank) in enumerate(zip(chosen, own_ranks, strict=True)):
             # Ties keep the order of the source.
             for place, candidate in enumerate(np.argsort(-grid[query], kind="stable")[:length]):
                 text, image = (query, candidate) if direction == TEXT_TO_IMAGE else (candidate, query)
                 shown = thumbnail(np.asarray(source.images[indices[image]]))
                 result = said.texts[text], int(indices[image]), place + 1, float(grid[query, candidate])
-                rows.append((direction, number, *result, RELATIONS[related[query, candidate]], int(first_own), shown))
+                rows.append((direction, number, *result, RELATIONS[related[query, candidate]], int(own_rank), shown))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -30,8 +30,8 @@ def area_under_roc(scores, labels) -> float:
     scores, labels = as_array(scores), as_array(labels).astype(np.float64)
     if np.isnan(scores).any():
         raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
-    known = ~np.isnan(labels)
-    scores, positive = scores[known], labels[known] == 1
+    is_known = ~np.isnan(labels)
+    scores, positive = scores[is_known], labels[is_known] == 1
     positives, negatives = np.count_nonzero(positive), np.count_nonzero(~positive)
     if not positives or not negatives:
         return float("nan")
@@ -42,5 +42,5 @@ def area_under_roc(scores, labels) -> float:
 def areas_by_class(scores, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
     """Return the area under the ROC curve of each of K classes and, if K > 0, ``"mean"``; scores and labels are (n, K)."""
     columns = zip(class_names, as_array(scores).T, labels.T, strict=True)
-    areas = {name: area_under_roc(own_scores, own_labels) for name, own_scores, own_labels in columns}
+    areas = {name: area_under_roc(class_scores, class_labels) for name, class_scores, class_labels in columns}
     return areas | {"mean": float(np.mean(list(areas.values())))} if areas else {}

@@ -39,11 +39,11 @@ def said_of(source: PairSource, indices: np.ndarray) -> Said:
     reports = source.reports[indices]
     table = source.sentences[source.sentences["report"].isin(reports)].sort_values(["report", "index"], kind="stable")
     numbers, texts = pd.factorize(table["sentence"], sort=True)
-    by_report = {str(report): frozenset(own) for report, own in pd.Series(numbers).groupby(table["report"].to_numpy())}
-    own, true = np.zeros((2, len(texts), len(indices)), dtype=bool)
+    by_report = {str(report): frozenset(group) for report, group in pd.Series(numbers).groupby(table["report"].to_numpy())}
+    is_own, is_true = np.zeros((2, len(texts), len(indices)), dtype=bool)
     for image, report in enumerate(reports):
-        own[list(by_report[report]), image] = True
+        is_own[list(by_report[report]), image] = True
     classes = table["class"].to_numpy()[np.unique(numbers, return_index=True)[1]]
-    known = classes >= 0
-    true[known] = source.shown[indices][:, classes[known]].T
-    return Said(texts.tolist(), own, true, by_report)
+    has_class = classes >= 0
+    is_true[has_class] = source.shown[indices][:, classes[has_class]].T
+    return Said(texts.tolist(), is_own, is_true, by_report)

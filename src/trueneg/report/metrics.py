@@ -3,10 +3,10 @@
 import math
 
 from trueneg.specs.tasks import METRICS
-from trueneg.specs.tasks.base import Metric
+from trueneg.specs.tasks.base import DisplayedMetric
 from trueneg.stats.measurement import Measurement
 
-DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank correlation is not a task metric
+DISPLAYED = METRICS | {"ρ": DisplayedMetric("rank correlation", decimals=2)}  # rank correlation is not a task metric
 
 
 def format_metric(value: float, metric: str, signed: bool = False) -> str:
@@ -157,6 +157,6 @@ def full_name(of: Measurement, separator: str = ", ") -> str:
     return evaluation_name(of) + separator + metric_name(of)
 
 
-def _measure(metric: str) -> Metric:
+def _measure(metric: str) -> DisplayedMetric:
     """Return the display settings of a metric; unregistered metrics are shown as plain numbers."""
-    return DISPLAYED.get(metric, Metric(metric))
+    return DISPLAYED.get(metric, DisplayedMetric(metric))

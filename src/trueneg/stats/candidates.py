@@ -27,16 +27,16 @@ def describe_candidates(
         One row per candidate of each data set and objective with several, in the given order, with the columns
         :data:`CANDIDATE`; ``tied`` marks other candidates with the same mean as the chosen one.
     """
-    validation, found = measured.rows_of(rows[rows["split"] == "validation"]), []
+    validation, tables = measured.rows_of(rows[rows["split"] == "validation"]), []
     several = selection.loc[selection["candidates"] > 1, ["dataset", "objective", "variant"]]
     for dataset, objective, best in several.itertuples(index=False):
         variants = list(candidates[objective])
-        own = validation[(validation["dataset"] == dataset) & (validation["objective"] == objective)]
-        own = own[own["variant"].isin(variants)]
-        shared = own[own.groupby("seed")["variant"].transform("nunique") == len(variants)]
+        tried = validation[(validation["dataset"] == dataset) & (validation["objective"] == objective)]
+        tried = tried[tried["variant"].isin(variants)]
+        shared = tried[tried.groupby("seed")["variant"].transform("nunique") == len(variants)]
         table = means(shared.assign(objective=shared["variant"])).set_index("objective").loc[variants]
         is_best = table.index == best
         is_tied = np.isclose(table["mean"], table["mean"][best], rtol=0, atol=ROUNDING) & ~is_best
         table = table.reset_index(names="variant").assign(dataset=dataset, objective=objective, chosen=is_best, tied=is_tied)
-        found.append(table[CANDIDATE])
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=CANDIDATE)
+        tables.append(table[CANDIDATE])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=CANDIDATE)

@@ -50,19 +50,16 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
         ValueError: if a value is not finite, or a measurement appears twice.
     """
     rows = _checked(rows)
-    found = _over_seeds(
+    table = _over_seeds(
         rows.assign(size=rows["value"].abs()),
         {"seeds": ("value", "count"), "mean": ("value", "mean"), "standard deviation": ("value", "std"), "runs": ("run", _ids)},
         ["standard deviation"],
     )
-    return _with_interval(found, "mean")
+    return _with_interval(table, "mean")
 
 
 def paired_differences(
-    rows: pd.DataFrame,
-    baseline: str,
-    objectives: Sequence[str] | None = None,
-    margins: Mapping[Measurement, float] | None = None,
+    rows: pd.DataFrame, baseline: str, objectives: Sequence[str] | None = None, margins: Mapping[Measurement, float] | None = None
 ) -> pd.DataFrame:
     r"""Compare objectives with the baseline within each seed: mean difference, paired 95 % t interval and tests.
 
@@ -95,16 +92,16 @@ def paired_differences(
         ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
     """
     rows = _checked(rows)
-    known = list(dict.fromkeys(rows["objective"]))
-    compared = [name for name in known if name != baseline] if objectives is None else list(objectives)
-    _require(known, [baseline, *compared], "objective")
-    pairs = pd.concat([rows[rows["objective"] == name] for name in compared]) if compared else rows.iloc[:0]
+    available = list(dict.fromkeys(rows["objective"]))
+    compared = [name for name in available if name != baseline] if objectives is None else list(objectives)
+    _require(available, [baseline, *compared], "objective")
+    pairs = pd.concat([rows.iloc[:0], *(rows[rows["objective"] == name] for name in compared)])
     of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "run", "value"]]
     pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
     pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
     pairs["difference"] = pairs["value"] - pairs["value of baseline"]
     pairs["size"] = np.maximum(pairs["value"].abs(), pairs["value of baseline"].abs())
-    found = _over_seeds(
+    table = _over_seeds(
         pairs,
         {
             "seeds": ("difference", "count"),
@@ -112,29 +109,29 @@ def paired_differences(
             "baseline mean": ("value of baseline", "mean"),
             "difference": ("difference", "mean"),
             "standard deviation": ("difference", "std"),
-            "own": ("value", "std"),
-            "of baseline": ("value of baseline", "std"),
+            "own deviation": ("value", "std"),
+            "baseline deviation": ("value of baseline", "std"),
             "p signed-rank": ("difference", signed_rank_p),
             "runs": ("run", _ids),
             "baseline runs": ("run of baseline", _ids),
         },
-        ["standard deviation", "own", "of baseline"],
+        ["standard deviation", "own deviation", "baseline deviation"],
     )
-    found = _with_interval(found, "difference")
-    distance, deviation, seeds = found["difference"].abs(), found["standard deviation"], found["seeds"]
+    table = _with_interval(table, "difference")
+    distance, deviation, seeds = table["difference"].abs(), table["standard deviation"], table["seeds"]
     error, degrees = deviation.where(deviation > 0) / np.sqrt(seeds), np.maximum(seeds - 1, 1)
-    own, other = found.pop("own"), found.pop("of baseline")
-    covariance = (own**2 + other**2 - deviation**2) / 2
-    found["baseline"] = baseline
-    found["correlation"] = (covariance / (own * other).where((own * other > 0) & (seeds > 2))).clip(-1, 1)
-    found["minimum detectable"] = seeds.map(detectable_multiplier) * error
-    found["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
-    found["p signed-rank"] = found["p signed-rank"].where(deviation > 0)
-    found["margin"] = np.nan
+    first, second = table.pop("own deviation"), table.pop("baseline deviation")
+    covariance = (first**2 + second**2 - deviation**2) / 2
+    table["baseline"] = baseline
+    table["correlation"] = (covariance / (first * second).where((first * second > 0) & (seeds > 2))).clip(-1, 1)
+    table["minimum detectable"] = seeds.map(detectable_multiplier) * error
+    table["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
+    table["p signed-rank"] = table["p signed-rank"].where(deviation > 0)
+    table["margin"] = np.nan
     for measured, margin in (margins or {}).items():
-        found.loc[measured.rows_of(found).index, "margin"] = margin
-    found["p equivalence"] = scipy.stats.t.sf((found["margin"] - distance) / error, degrees)
-    return found
+        table.loc[measured.rows_of(table).index, "margin"] = margin
+    table["p equivalence"] = scipy.stats.t.sf((table["margin"] - distance) / error, degrees)
+    return table
 
 
 def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
@@ -145,8 +142,8 @@ def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
         objective: the objective whose name the rows keep.
         other: the objective to subtract.
     """
-    own, others = (rows[rows["objective"] == name] for name in (objective, other))
-    both = own.merge(others[[*KEYS, "seed", "run", "value"]], on=[*KEYS, "seed"], suffixes=("", " of other"))
+    minuend, subtrahend = (rows[rows["objective"] == name] for name in (objective, other))
+    both = minuend.merge(subtrahend[[*KEYS, "seed", "run", "value"]], on=[*KEYS, "seed"], suffixes=("", " of other"))
     runs = both["run"] + " " + both["run of other"]
     return both.assign(value=both["value"] - both["value of other"], run=runs)[COLUMNS]
 
@@ -154,18 +151,18 @@ def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
 def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]) -> pd.DataFrame:
     """Aggregate over seeds; standard deviations that are only rounding errors, relative to the column ``size``, become 0."""
     by_objective = rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
-    found = by_objective.agg(**columns, largest=("size", "max")).reset_index()
-    rounding = ROUNDING * found.pop("largest")
-    return found.assign(**{name: found[name].mask(found[name] <= rounding, 0.0) for name in deviations})
+    table = by_objective.agg(**columns, largest=("size", "max")).reset_index()
+    rounding = ROUNDING * table.pop("largest")
+    return table.assign(**{name: table[name].mask(table[name] <= rounding, 0.0) for name in deviations})
 
 
 def _ids(runs: pd.Series) -> str:
     return " ".join(run for run in runs if pd.notna(run))
 
 
-def _with_interval(found: pd.DataFrame, center: str) -> pd.DataFrame:
-    half = half_interval(found["standard deviation"], found["seeds"])
-    return found.assign(low=found[center] - half, high=found[center] + half)
+def _with_interval(table: pd.DataFrame, center: str) -> pd.DataFrame:
+    half = half_interval(table["standard deviation"], table["seeds"])
+    return table.assign(low=table[center] - half, high=table[center] + half)
 
 
 def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
@@ -220,19 +217,19 @@ def signed_rank_p(differences: Sequence[float]) -> float:
         >>> signed_rank_p([0.1, 0.2, 0.3, 0.4, 0.5])  # five seeds cannot reach p < 0.05
         0.0625
     """
-    given = np.asarray(differences, dtype=float)
-    given = given[~np.isnan(given)]
-    if given.size == 0:
+    values = np.asarray(differences, dtype=float)
+    values = values[~np.isnan(values)]
+    if values.size == 0:
         return float("nan")
     # Equal differences of fractions may differ in their last bits; rounding restores the ties.
-    given = np.round(given, 12)
-    given = given[given != 0]
-    ranks = np.rint(2 * scipy.stats.rankdata(np.abs(given))).astype(int)  # doubled, so that mid-ranks are integers
+    values = np.round(values, 12)
+    values = values[values != 0]
+    ranks = np.rint(2 * scipy.stats.rankdata(np.abs(values))).astype(int)  # doubled, so that mid-ranks are integers
     patterns = np.zeros(ranks.sum() + 1)
     patterns[0] = 1.0
     for rank in ranks:
         patterns[rank:] += patterns[:-rank].copy()
-    positive = ranks[given > 0].sum()
+    positive = ranks[values > 0].sum()
     tail = min(patterns[: positive + 1].sum(), patterns[positive:].sum())
     return float(min(1.0, 2 * tail / patterns.sum()))
 
@@ -250,11 +247,11 @@ def holm(p: Sequence[float]) -> np.ndarray:
         >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
         [0.03, 0.06, 0.06]
     """
-    given = np.asarray(p, dtype=float)
-    order = np.argsort(given, kind="stable")  # NaN sorts last
-    remaining = np.count_nonzero(~np.isnan(given)) - np.arange(given.size)
-    adjusted = np.empty(given.shape)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(remaining * given[order]))
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values, kind="stable")  # NaN sorts last
+    remaining = np.count_nonzero(~np.isnan(values)) - np.arange(values.size)
+    adjusted = np.empty(values.shape)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(remaining * values[order]))
     return adjusted
 
 
@@ -303,29 +300,25 @@ def select(
         ValueError: if a variant has no rows; or if an objective has several variants that share no seed or have no validation
             rows of that measurement.
     """
-    found: list[tuple[Any, ...]] = []
+    choices: list[tuple[Any, ...]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
-            own = group[group["objective"] == objective]
+            tried, place = group[group["objective"] == objective], (study, dataset, objective)
             if len(variants) == 1:
-                _require(own["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}")
-                found.append(
-                    (study, dataset, objective, variants[0], 1, own.loc[own["variant"] == variants[0], "seed"].nunique(), np.nan)
-                )
+                _require(tried["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}")
+                choices.append((*place, *variants, 1, tried.loc[tried["variant"] == variants[0], "seed"].nunique(), np.nan))
                 continue
-            measurable = _checked(_chosen(own, measured, split="validation"), names=("objective", "variant"))
+            measurable = _checked(_chosen(tried, measured, split="validation"), names=("objective", "variant"))
             table = measurable.pivot(index="seed", columns="variant", values="value")
             _require(table.columns, variants, f"variant of {objective}", f" of {dataset} on the validation split")
             complete = table[list(variants)].dropna()
             if complete.empty:
-                raise ValueError(
-                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common; "
-                    "expected at least one. Finish their runs."
-                )
+                lacking = f"the variants of {objective} ({', '.join(variants)}) have no seed in common; expected at least one"
+                raise ValueError(f"{dataset}: {lacking}. Finish their runs.")
             ranked = complete.mean().round(12)  # equal means may differ in their last bits
             best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
-            found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
-    return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
+            choices.append((*place, best, len(variants), len(complete), complete[best].mean()))
+    return pd.DataFrame(choices, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
 
 
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
@@ -339,12 +332,7 @@ def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
 
 
 def headroom(
-    rows: pd.DataFrame,
-    baseline: str,
-    oracle: str | None,
-    chance: float,
-    measured: Measurement,
-    higher_is_better: bool = True,
+    rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement, higher_is_better: bool = True
 ) -> pd.DataFrame:
     """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
 
@@ -370,21 +358,21 @@ def headroom(
     rows = _chosen(rows, measured, split="test")
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
         _require(group["objective"].unique(), [baseline] if oracle is None else [baseline, oracle], "objective", f" of {dataset}")
-    found = means(rows[rows["objective"] == baseline])
-    found = found.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
+    table = means(rows[rows["objective"] == baseline])
+    table = table.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
     if oracle is None:
-        found = found.assign(difference=np.nan, low=np.nan, high=np.nan)
+        table = table.assign(difference=np.nan, low=np.nan, high=np.nan)
     else:
         gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
-        found = found[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
-    found["chance"] = chance
-    edge = found["baseline low" if higher_is_better else "baseline high"]
-    edge = edge.where(edge.notna() | (found["seeds"] < 2), found["baseline mean"])  # if values are equal, the edge is the mean
-    found["above chance"] = edge > chance if higher_is_better else edge < chance
-    gains = found["low"] > 0 if higher_is_better else found["high"] < 0
-    cases = [edge.isna(), ~found["above chance"], found["low"].isna(), gains]
-    found["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
-    return found[HEADROOM]
+        table = table[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
+    table["chance"] = chance
+    edge = table["baseline low" if higher_is_better else "baseline high"]
+    edge = edge.where(edge.notna() | (table["seeds"] < 2), table["baseline mean"])  # if values are equal, the edge is the mean
+    table["above chance"] = edge > chance if higher_is_better else edge < chance
+    gains = table["low"] > 0 if higher_is_better else table["high"] < 0
+    cases = [edge.isna(), ~table["above chance"], table["low"].isna(), gains]
+    table["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
+    return table[HEADROOM]
 
 
 def primary_contrast(
@@ -434,18 +422,16 @@ def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.Da
     return rows
 
 
-def _require(known: Iterable[str], names: Sequence[str], what: str, where: str = "") -> None:
-    absent = set(names).difference(known)
-    if absent:
-        raise ValueError(f"rows{where} contain no {what} {', '.join(sorted(absent))}; found {', '.join(known) or 'none'}.")
+def _require(available: Iterable[str], names: Sequence[str], what: str, where: str = "") -> None:
+    if absent := set(names).difference(available):
+        raise ValueError(f"rows{where} contain no {what} {', '.join(sorted(absent))}; found {', '.join(available) or 'none'}.")
 
 
 def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.DataFrame:
     """Return the rows of one measurement that match the given column values."""
-    kept = rows
     for column, value in {**wanted, **measured._asdict()}.items():
-        before, kept = kept, with_value(kept, column, value)
-        if kept.empty:
-            found = "; ".join(sorted(map(str, before[column].unique()))) or "none"
-            raise ValueError(f"rows contain no {column} {value!r}; found {found}.")
-    return kept
+        if (matching := with_value(rows, column, value)).empty:
+            present = "; ".join(sorted(map(str, rows[column].unique()))) or "none"
+            raise ValueError(f"rows contain no {column} {value!r}; found {present}.")
+        rows = matching
+    return rows

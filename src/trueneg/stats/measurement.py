@@ -30,8 +30,8 @@ class Measurement(NamedTuple):
     @classmethod
     def of(cls, row: Mapping[Any, Any] | pd.Series) -> "Measurement":
         """Create a measurement from a row; columns that do not apply contain None or NaN."""
-        found: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
-        return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
+        values: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
+        return cls(**values | {"k": None if values["k"] is None else int(values["k"])})
 
     def rows_of(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this measurement; the result may be empty."""

@@ -17,7 +17,6 @@ from torch import Tensor
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
-from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.features import extract_features
 from trueneg.models.image_encoders import build_encoder
 from trueneg.specs.tasks.base import SPLITS
@@ -60,10 +59,16 @@ class EncodedRun(NamedTuple):
 Measured = tuple[EncodedRun, str, Measurement, float]
 
 
-def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EncodedRun]]:
-    """Yield all runs of a manifest in one list, because some tasks train the classifiers of all seeds together."""
-    source, by_seed = read_source(data.source), read_subsets(data.subsets)
-    pixels, found = torch.from_numpy(source.images), []
+def encoded(
+    runs: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, Any], device: torch.device
+) -> Iterator[list[EncodedRun]]:
+    """Yield all runs of a manifest in one list, because some tasks train the classifiers of all seeds together.
+
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    """
+    source, by_seed = read_source(data["source"]), read_subsets(data["subsets"])
+    pixels, labels = torch.from_numpy(source.images), torch.from_numpy(source.labels).to(device)
+    encoded_runs = []
     for run in runs:
         subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
         encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
@@ -76,8 +81,8 @@ def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, devi
         features = extracted.new_zeros(len(pixels), extracted.shape[1])
         features[needed.to(device)] = extracted
         log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
-        found.append(EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device)))
-    yield found
+        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels))
+    yield encoded_runs
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
@@ -90,6 +95,6 @@ def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
 def of_groups(run: EncodedRun, split: str, measured: Measurement, predictions: Tensor) -> Iterator[Measured]:
     """Yield accuracies overall, for rare and common classes, and per class."""
     labels = run.source.labels[getattr(run.subset, split)]
-    found = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
-    for group, value in found.items():
+    by_group = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
+    for group, value in by_group.items():
         yield run, split, measured._replace(group=group), value

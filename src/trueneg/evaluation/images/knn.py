@@ -15,13 +15,13 @@ from trueneg.stats.measurement import Measurement
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the nearest-neighbour vote, and the number of neighbours used."""
-    own = settings["knn"]
+    knn = settings["knn"]
     yield from chance(runs, "knn")
-    for run, pool in itertools.product(runs, own["label_pools"]):
+    for run, pool in itertools.product(runs, knn["label_pools"]):
         bank, labels = run.of(run.pool(pool))
-        k = effective_k(own["neighbours"], labels.cpu())
+        k = effective_k(knn["neighbours"], labels.cpu())
         for split in SPLITS:
-            vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=own["temperature"], classes=run.classes)
+            vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=knn["temperature"], classes=run.classes)
             yield from of_groups(run, split, Measurement("knn", "accuracy", pool), vote)
             yield run, split, Measurement("knn", "neighbours", pool), k
 
@@ -74,8 +74,8 @@ def weighted_knn(
     memberships = functional.one_hot(bank_labels, classes).to(bank.dtype)
     rows = max(1, block // max(len(bank), k * classes))
     predictions = [queries.new_empty(0, dtype=torch.int64)]
-    for some in functional.normalize(queries, dim=1).split(rows):
-        similarities, neighbours = (some @ directions.T).topk(k, dim=1)
+    for part in functional.normalize(queries, dim=1).split(rows):
+        similarities, neighbours = (part @ directions.T).topk(k, dim=1)
         # Dividing by the nearest neighbour's weight avoids overflow and underflow and does not change the winner.
         weights = ((similarities - similarities[:, :1]) / temperature).exp()
         predictions.append(torch.einsum("qk,qkc->qc", weights, memberships[neighbours]).argmax(1))

@@ -18,7 +18,6 @@ import torch
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
-from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
@@ -61,8 +60,8 @@ class EmbeddedRun:
 
     def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
         """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or NaN (unknown)."""
-        known = self.source.labels[getattr(self.subset, split)]
-        return known if names is None else known[:, [self.source.label_names.index(name) for name in names]]
+        labels = self.source.labels[getattr(self.subset, split)]
+        return labels if names is None else labels[:, [self.source.label_names.index(name) for name in names]]
 
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
         """Return similarities (T, n) between distinct texts and a split's images."""
@@ -72,11 +71,16 @@ class EmbeddedRun:
 Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
-def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EmbeddedRun]]:
-    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's embeddings are in memory."""
-    source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
-    boxes = read_rows(data.boxes) if data.boxes else pd.DataFrame()
-    benchmark = read_benchmark(data.benchmark) if data.benchmark else None
+def encoded(
+    runs: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, Any], device: torch.device
+) -> Iterator[list[EmbeddedRun]]:
+    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's embeddings are in memory.
+
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    """
+    source, by_seed = read_pairs(data["source"]), read_pair_subsets(data["subsets"])
+    boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
+    benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
         networks = read_networks(run["model"], store.record(run["id"])["settings"])
         yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]

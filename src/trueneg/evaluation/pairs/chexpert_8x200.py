@@ -35,9 +35,9 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
     """Return the image queries and the text queries, with their similarities to the candidates, computed by a run's networks."""
-    networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
-    if channels != found:
-        problem = f"images of CheXpert 8×200 have {found} channels, but the networks were trained on images with {channels}"
+    networks, expected, channels = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
+    if channels != expected:
+        problem = f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on images with {expected}"
         raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
     regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
     candidates, queries = (

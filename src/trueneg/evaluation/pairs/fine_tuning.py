@@ -97,9 +97,9 @@ def fine_tuned_scores(
                     known_binary_cross_entropy(logits.float().mT, targets[rows.to(device)]).backward()
                     optimizer.step()
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
-        if not all(np.isfinite(one).all() for one in scores[fraction].values()):
-            found = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
-            raise UserError(f"evaluation: {found}; reduce learning_rate, which is {settings['learning_rate']:g}.")
+        if not all(np.isfinite(logits).all() for logits in scores[fraction].values()):
+            problem = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
+            raise UserError(f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}.")
     return scores
 
 

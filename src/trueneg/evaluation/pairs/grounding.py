@@ -78,26 +78,27 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     Raises:
         UserError: if the boxes refer to images of another source.
     """
-    own = "sentence" in boxes
-    if own:
+    boxes_have_sentences = "sentence" in boxes
+    if boxes_have_sentences:
         images = boxes["image"].to_numpy(np.int64)
-        known = (images >= 0) & (images < len(source.reports))
-        if not known.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
+        in_source = (images >= 0) & (images < len(source.reports))
+        if not in_source.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
             raise UserError(f"{source.name}: the boxes refer to images of other reports; remove boxes and pairs to rebuild both.")
-        found = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
-        found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
+        phrases = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
+        phrases = phrases.assign(index=phrases.groupby(["image", "sentence", "finding"], sort=False).ngroup())
     else:
-        found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
-        found = found.merge(pd.DataFrame({"report": source.reports[indices], "image": np.arange(len(indices))}), on="report")
-    found = found.sort_values(["image", "index"], kind="stable")
-    whole = found[CORNERS].to_numpy(np.float64)
+        phrases = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
+        reports = pd.DataFrame({"report": source.reports[indices], "image": np.arange(len(indices))})
+        phrases = phrases.merge(reports, on="report")
+    phrases = phrases.sort_values(["image", "index"], kind="stable")
+    whole = phrases[CORNERS].to_numpy(np.float64)
     inside = boxes_in_crop(whole, source.size, crop)
     kept = (box_area(torch.tensor(inside)) >= SMALLEST_BOX * box_area(torch.tensor(whole))).numpy()
-    found = found.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
-    numbers = found.groupby(["image", "index"]).ngroup()
-    regions = numbers if own else found.groupby(["image", "class"]).ngroup()
+    phrases = phrases.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
+    numbers = phrases.groupby(["image", "index"]).ngroup()
+    regions = numbers if boxes_have_sentences else phrases.groupby(["image", "class"]).ngroup()
     columns = ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
-    return found.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
+    return phrases.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
 
 
 def phrase_maps(
@@ -113,11 +114,11 @@ def phrase_maps(
         smoothing: see :func:`trueneg.evaluation.grounding.upsample`.
     """
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
-    for _, own in phrases.groupby("phrase"):
-        text, image = int(text_of[own.index[0]]), int(own["image"].iloc[0])
+    for _, boxes in phrases.groupby("phrase"):
+        text, image = int(text_of[boxes.index[0]]), int(boxes["image"].iloc[0])
         heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
-        yield own, pixels, np.any(box_masks(own[CORNERS].to_numpy(), crop), axis=0)
+        yield boxes, pixels, np.any(box_masks(boxes[CORNERS].to_numpy(), crop), axis=0)
 
 
 def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]) -> dict[str, dict[str, float]]:
@@ -128,8 +129,8 @@ def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]
         the value per finding, the mean over all phrases (``"mean"``) and the mean over findings (``"macro"``).
     """
     measured = [
-        (own["finding"].iloc[0], contrast_to_noise_ratio(pixels, mask, signed=True), intersection_over_union(pixels, mask))
-        for own, pixels, mask in maps
+        (boxes["finding"].iloc[0], contrast_to_noise_ratio(pixels, mask, signed=True), intersection_over_union(pixels, mask))
+        for boxes, pixels, mask in maps
         if not mask.all()
     ]
     metrics = {"phrases": {"mean": float(len(measured))}}

@@ -52,11 +52,9 @@ def linear_evaluation(
     (features, labels), (test_features, test_labels) = train, held_out
     targets, areas = torch.from_numpy(labels).to(features), {}
     for fraction in fractions:
-        own = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        seeds = [seed_for(seed, "linear probe")]
-        probe = train_linear_heads(
-            [features[own]], [targets[own]], len(class_names), known_binary_cross_entropy, seeds=seeds, **training
-        )
+        kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
+        samples, seeds = ([features[kept]], [targets[kept]]), [seed_for(seed, "linear probe")]
+        probe = train_linear_heads(*samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training)
         areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
     return areas
 

@@ -34,12 +34,12 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
         if len(asked):
             texts = run.similarities([prompts[names[label]]["positive"] for label in asked], split)
             all_images, patients = run.images(split).embeddings.pooled, run.source.patients[run.images(split).indices]
-            images, own = single_label_gallery(run.labels(split), patients)
+            images, labels = single_label_gallery(run.labels(split), patients)
             units = functional.normalize(all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1)
             same_patient = patients[images][:, None] == patients[images]
-            by_image = label_precisions(units @ units.T, own, own, ks, names, excluded=same_patient)
-            known = np.isin(asked, own)
-            by_text = label_precisions(texts[known][:, images], asked[known], own, ks, names)
+            by_image = label_precisions(units @ units.T, labels, labels, ks, names, excluded=same_patient)
+            retrievable = np.isin(asked, labels)
+            by_text = label_precisions(texts[retrievable][:, images], asked[retrievable], labels, ks, names)
             yield from both_queries(run, split, Measurement("precision", "Prec"), by_image, by_text)
 
 
@@ -71,14 +71,14 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
 
     Example:
         >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
-        >>> images, own = single_label_gallery(labels, np.array(["a", "b", "c", "d", "d", "e"]))
-        >>> images.tolist(), own.tolist()          # the second label's images are all patient d's
+        >>> images, only_label = single_label_gallery(labels, np.array(["a", "b", "c", "d", "d", "e"]))
+        >>> images.tolist(), only_label.tolist()          # the second label's images are all patient d's
         ([0, 1], [0, 0])
     """
-    one = np.flatnonzero(labels.sum(1) == 1)  # NaN is not 1
-    own = labels[one].argmax(1)
-    kept = pd.Series(patients[one]).groupby(own).transform("nunique").to_numpy() >= 2
-    return one[kept], own[kept]
+    images = np.flatnonzero(labels.sum(1) == 1)  # NaN is not 1
+    only_label = labels[images].argmax(1)
+    kept = pd.Series(patients[images]).groupby(only_label).transform("nunique").to_numpy() >= 2
+    return images[kept], only_label[kept]
 
 
 def label_precisions(
@@ -117,8 +117,8 @@ def label_precisions(
         log.warning("skipped Prec@k for k = %s: a query has only %d candidates", sorted(set(ks) - set(possible)), longest)
     if not possible or not len(wanted):
         return {}
-    found: Precisions = {}
+    precisions: Precisions = {}
     for k, values in zip(possible, precisions_at_k(scores, wanted, labels, possible).T, strict=True):
         by_label = {names[label]: float(values[wanted == label].mean()) for label in np.unique(wanted)}
-        found[k] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
-    return found
+        precisions[k] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
+    return precisions

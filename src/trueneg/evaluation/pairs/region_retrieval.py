@@ -93,14 +93,14 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
 
     Example:
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})
-        >>> found = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
-        >>> {labels: metrics[Metric("R")] for labels, metrics in found.items()}
+        >>> by_labels = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
+        >>> {labels: metrics[Metric("R")] for labels, metrics in by_labels.items()}
         {'pair': 0.0, 'pair or tie': 1.0, 'sentence': 1.0, 'truth': 1.0}
     """
     said = phrases.drop_duplicates("phrase")
-    found = {"pair": retrieval_both_ways(scores, ks), "pair or tie": retrieval_both_ways(scores, ks, ties="for")}
+    by_labels = {"pair": retrieval_both_ways(scores, ks), "pair or tie": retrieval_both_ways(scores, ks, ties="for")}
     meanings = {"truth": "class"} if (said["class"] >= 0).all() else {"finding": "finding"}
     for labels, column in ({"sentence": "sentence"} | meanings).items():
         numbers = pd.factorize(said[column])[0]
-        found[labels] = retrieval_both_ways(scores, ks, numbers[:, None] == numbers)
-    return found
+        by_labels[labels] = retrieval_both_ways(scores, ks, numbers[:, None] == numbers)
+    return by_labels

@@ -18,9 +18,9 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     for run, split in itertools.product(runs, SPLITS):
         for task, labels, scores, relevant in _retrievals(run, split):
             if scores.size:
-                found = retrieval_both_ways(scores, settings["retrieval"]["ks"], relevant)
-                found |= chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
-                yield from both_ways(run, split, Measurement(task, "", labels), found)
+                values = retrieval_both_ways(scores, settings["retrieval"]["ks"], relevant)
+                values |= chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
+                yield from both_ways(run, split, Measurement(task, "", labels), values)
 
 
 def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
@@ -33,13 +33,14 @@ def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.nda
         # Skip sentences that match no image, and images that no sentence matches.
         chosen = np.ix_(said.true.any(1), said.true.any(0))
         yield "retrieval sentence", "truth", scores[chosen], said.true[chosen]
-    own = [said.by_report[report] for report in run.source.reports[images.indices]]
-    different = list(dict.fromkeys(own))
-    of_reports = np.stack([scores[list(report)].mean(0) for report in different])
-    yield "retrieval report", "report", of_reports, np.array([[one == report for one in own] for report in different])
+    report_of_image = [said.by_report[report] for report in run.source.reports[images.indices]]
+    distinct = list(dict.fromkeys(report_of_image))
+    report_scores = np.stack([scores[list(report)].mean(0) for report in distinct])
+    is_own = np.array([[image_report == report for image_report in report_of_image] for report in distinct])
+    yield "retrieval report", "report", report_scores, is_own
 
 
 def both_ways(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]) -> Iterator[Measured]:
     """Yield the values of the retrieval metrics in both directions."""
-    for one, value in values.items():
-        yield run, split, measured._replace(**one._asdict()), value
+    for metric, value in values.items():
+        yield run, split, measured._replace(**metric._asdict()), value

@@ -31,21 +31,21 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
         if names:
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
             scores = run.similarities(texts, split)
-            found = zero_shot_metrics(scores[::2].T, scores[1::2].T, run.labels(split, names), names)
-            for metric, by_class in found.items():
+            metrics = zero_shot_metrics(scores[::2].T, scores[1::2].T, run.labels(split, names), names)
+            for metric, by_class in metrics.items():
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
 def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
     """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS` if none are given."""
-    given = settings["zero_shot"]["prompts"]
-    if given is None:
+    prompts = settings["zero_shot"]["prompts"]
+    if prompts is None:
         return PROMPTS
-    unknown = sorted(set(given) - set(source.label_names))
+    unknown = sorted(set(prompts) - set(source.label_names))
     if unknown:
         expected = f"labels of {source.name}: {', '.join(source.label_names)}"
         raise UserError(f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected {expected}.")
-    return given
+    return prompts
 
 
 def zero_shot_metrics(negative, positive, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from trueneg.specs.resources import EvaluationResources
-from trueneg.specs.tasks.base import Metric, Task
+from trueneg.specs.tasks.base import DisplayedMetric, Task
 from trueneg.stats.measurement import Measurement
 
 
@@ -24,7 +24,7 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
 
 IMAGES, PAIRS = _tasks("images"), _tasks("pairs")
 _ALL = (*IMAGES.values(), *PAIRS.values())
-METRICS: dict[str, Metric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
+METRICS: dict[str, DisplayedMetric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
 
 
 def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:

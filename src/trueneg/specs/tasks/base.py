@@ -11,7 +11,7 @@ GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over cla
 EACH_CLASS = "the name of a class"  # stands for a class name, which is only known from the data
 
 
-class Metric(NamedTuple):
+class DisplayedMetric(NamedTuple):
     """Display format and direction of a metric; if ``higher_is_better`` is None, it is only reported, never compared."""
 
     name: str
@@ -36,7 +36,7 @@ class Task(Settings):
     ROWS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[str | None] = None
     NEEDS: ClassVar[str | None] = None
-    METRICS: ClassVar[Mapping[str, Metric]] = {}
+    METRICS: ClassVar[Mapping[str, DisplayedMetric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
 
     def rows(self, study: Any) -> Iterator[Measurement]:
@@ -59,13 +59,16 @@ def by_class(measured: Measurement, *groups: str) -> Iterator[Measurement]:
     yield from (measured._replace(group=group) for group in groups)
 
 
-def percent(name: str) -> Metric:
+def percent(name: str) -> DisplayedMetric:
     """Return the display format of a share, in percent."""
-    return Metric(name, 100.0, "%", "points")
+    return DisplayedMetric(name, 100.0, "%", "points")
 
 
 ACCURACY = {"accuracy": percent("accuracy")}
-AUC = {"AUC": Metric("AUC", decimals=3)}
-RECALL = {"R": percent("mean recall"), "MedR": Metric("median rank", unit_of_differences="ranks", higher_is_better=False)}
-CHANCE = {"chance": Metric("chance", higher_is_better=None)}
+AUC = {"AUC": DisplayedMetric("AUC", decimals=3)}
+RECALL = {
+    "R": percent("mean recall"),
+    "MedR": DisplayedMetric("median rank", unit_of_differences="ranks", higher_is_better=False),
+}
+CHANCE = {"chance": DisplayedMetric("chance", higher_is_better=None)}
 PRECISION = {"Prec": percent("mean precision")}

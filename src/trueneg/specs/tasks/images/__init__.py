@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, Metric, Task, by_class
+from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, DisplayedMetric, Task, by_class
 from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
@@ -12,7 +12,7 @@ LabelPool = Literal["imbalanced", "all"]
 class AccuracyTask(Task):
     """Classification of single-label images."""
 
-    METRICS: ClassVar[dict[str, Metric]] = ACCURACY | CHANCE
+    METRICS: ClassVar[dict[str, DisplayedMetric]] = ACCURACY | CHANCE
 
     def chance(self, measured: Measurement) -> Measurement | None:
         return Measurement(measured.task, "chance") if measured.metric == "accuracy" else None

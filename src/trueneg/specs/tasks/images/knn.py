@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Positive
-from trueneg.specs.tasks.base import Metric
+from trueneg.specs.tasks.base import DisplayedMetric
 from trueneg.specs.tasks.images import AccuracyTask, LabelPool, accuracies
 from trueneg.stats.measurement import Measurement
 
@@ -15,7 +15,7 @@ class NearestNeighbourSettings(AccuracyTask):
     """Weighted k-nearest-neighbour vote by cosine similarity."""
 
     ROWS = ("knn", "mean classifier")  # both use the same label pools
-    METRICS: ClassVar = AccuracyTask.METRICS | {"neighbours": Metric("neighbours", higher_is_better=None)}
+    METRICS: ClassVar = AccuracyTask.METRICS | {"neighbours": DisplayedMetric("neighbours", higher_is_better=None)}
 
     neighbours: Count = Field(20, description="k; limited to the size of the smallest class in the pool")
     temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")

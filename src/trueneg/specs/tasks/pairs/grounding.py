@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from trueneg.specs.settings import NonNegative
-from trueneg.specs.tasks.base import EACH_CLASS, Metric, Task, by_class
+from trueneg.specs.tasks.base import EACH_CLASS, DisplayedMetric, Task, by_class
 from trueneg.stats.measurement import Measurement
 
 
@@ -16,10 +16,10 @@ class GroundingSettings(Task):
     ROWS = ("grounding",)
     NEEDS = "boxes"
     METRICS: ClassVar = {
-        "CNR": Metric("CNR", decimals=3),
-        "CNR signed": Metric("CNR with its sign", decimals=3),
-        "mIoU": Metric("mean IoU", decimals=3),
-        "phrases": Metric("phrases", higher_is_better=None),
+        "CNR": DisplayedMetric("CNR", decimals=3),
+        "CNR signed": DisplayedMetric("CNR with its sign", decimals=3),
+        "mIoU": DisplayedMetric("mean IoU", decimals=3),
+        "phrases": DisplayedMetric("phrases", higher_is_better=None),
     }
     CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import Settings
-from trueneg.specs.tasks.base import AUC, Metric, Task, by_class, percent
+from trueneg.specs.tasks.base import AUC, DisplayedMetric, Task, by_class, percent
 from trueneg.stats.measurement import Measurement
 
 
@@ -23,7 +23,10 @@ class ZeroShotSettings(Task):
 
     ROWS = ("zero-shot",)
     NEEDS = "labels with prompts"
-    METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
+    METRICS = AUC | {
+        "AUC positive prompt": DisplayedMetric("AUC of the positive prompt alone", decimals=3),
+        "ACC": percent("accuracy"),
+    }
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
     prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
