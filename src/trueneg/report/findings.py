@@ -124,7 +124,8 @@ def knowing_the_labels(row: Any, metric: str) -> str:
 
 def _unsigned_ends(row: Any, metric: str) -> str:
     """Format the ends of an interval that excludes 0 without their sign, which the sentence states in words."""
-    return ends(*sorted((abs(row["low"]), abs(row["high"]))), metric, signed=False)
+    nearer, farther = sorted((abs(row["low"]), abs(row["high"])))
+    return ends(nearer, farther, metric, signed=False)
 
 
 def sentence(gathered: Gathered) -> str:

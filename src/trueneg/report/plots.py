@@ -113,9 +113,11 @@ def draw_intervals(
             plot.plot(places, values, **look_of_line)
             plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
             continue
-        points = {"x": values, "y": places} if sideways else {"x": places, "y": values}
-        reach = {"xerr" if sideways else "yerr": np.abs([values - low, high - values])}
-        drawn = plot.errorbar(**points, **reach, elinewidth=1, **look_of_line)
+        reach = np.abs([values - low, high - values])
+        if sideways:
+            drawn = plot.errorbar(values, places, xerr=reach, elinewidth=1, **look_of_line)
+        else:
+            drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **look_of_line)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
         shift = apart / 72 * (number - (len(styles) - 1) / 2)
         move = ScaledTranslation(0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans)

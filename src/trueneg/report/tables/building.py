@@ -165,10 +165,10 @@ def side_by_side(
             others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
             shown = gathered.names.get((dataset, name), name)
             lines.append((group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others]))
-    columns = []
+    heads = []
     for head in layout.heads:
-        columns.append((head.title, with_unit(head.name, unit(head.metric))))
-        columns.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
+        heads.append((head.title, with_unit(head.name, unit(head.metric))))
+        heads.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
     sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
@@ -181,7 +181,7 @@ def side_by_side(
         sentences.append(f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}.")
     sentences += gathered.table_notes
     sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(gathered.headroom) if row["dataset"] in remarks]
-    return Table(with_names(values, gathered.names), [*columns, *beside], grouped(lines), sentences, corner="objective")
+    return Table(with_names(values, gathered.names), [*heads, *beside], grouped(lines), sentences, corner="objective")
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -221,7 +221,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
         name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
         if pd.notna(row["mean"]):
             name, mean = objective_name(row, names), mean_cell(row)
-            difference = Cell(_difference(*(row[f"{end} − published"] for end in ENDS), metric), runs=row["runs"])
+            difference = Cell(_difference([row[f"{end} − published"] for end in ENDS], metric), runs=row["runs"])
         title = with_unit(title, unit(metric) if shared is None else "")
         lines.append((title, name, [mean, Cell(theirs, printed=source), difference]))
     sentences = [
@@ -257,8 +257,8 @@ def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: N
         title = with_unit(title, unit(row["metric"], difference=True) if shared is None else "")
         lines.append((title, contrast_name(row, names), [Cell(text, runs=runs_of_difference(row)) for text in texts]))
     amounts = (with_unit(name, shared or "") for name in ("difference", "standard deviation", "minimum detectable"))
-    tests = ("p", "p, Holm", "p, signed-rank", *(["p, equivalence"] if equivalence else []))
-    heads = ("pairs", *amounts, "correlation", *tests, *families, "outcome")
+    named_tests = ("p", "p, Holm", "p, signed-rank", *(["p, equivalence"] if equivalence else []))
+    heads = ("pairs", *amounts, "correlation", *named_tests, *families, "outcome")
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds and their standard deviations.",
         "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
@@ -349,11 +349,13 @@ def difference_text(row: Any, starred: bool = True) -> str:
     """
     significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
     marks = ("*" if significant else "") + ("≈" if equivalent else "")
-    ends = (row[name] for name in ("difference", "difference low", "difference high"))
-    return "" if pd.isna(row["outcome"]) else _difference(*ends, row["metric"], marks if starred else "")
+    ends = [row[name] for name in ("difference", "difference low", "difference high")]
+    return "" if pd.isna(row["outcome"]) else _difference(ends, row["metric"], marks if starred else "")
 
 
-def _difference(value: float, low: float, high: float, metric: str, marks: str = "") -> str:
+def _difference(ends: Sequence[float], metric: str, marks: str = "") -> str:
+    """Format a difference, given with the ends of its interval."""
+    value, low, high = ends
     return f"{format_metric(value, metric, signed=True)}{marks} {interval(low, high, metric)}"
 
 
