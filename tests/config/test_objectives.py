@@ -17,7 +17,7 @@ OF_TRAINING = {
 # GloFND is guided removal with thresholds that the training loop keeps.
 LEARNED = {key: parameter.default for key, parameter in inspect.signature(LearnedThresholds).parameters.items()}
 LEARNED = {"share": LEARNED["share"], "threshold_rate": LEARNED["learning_rate"], "start": 0.35}  # of 200 epochs, 70 come before
-OTHER_DEFAULTS = {("PairEstimatorBayesianPairs", "form")}  # as docs/losses.md says
+OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
 
 
 @pytest.mark.parametrize("objective", [*OF_TWO_VIEWS, *OF_PAIRS], ids=lambda objective: objective.__name__)
