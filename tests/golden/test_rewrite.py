@@ -55,7 +55,7 @@ def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_wri
     assert rewrite.main() == 1
     assert golden.FILE.read_bytes() == before
     error = capsys.readouterr().err
-    place = "objective/images/dcl (class Debiased in src/trueneg/specs/objectives/"
+    place = "objective/images/dcl (class TwoViewDebiased in src/trueneg/specs/objectives/"
     assert f"images: dcl changed: raise VERSION of {place}" in error
     assert "comparison: holm" not in error
 

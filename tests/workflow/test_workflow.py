@@ -94,7 +94,7 @@ def test_a_raised_version_of_an_objective_marks_its_own_runs_and_retraining_keep
     listed = project.trueneg("runs", "--csv", "-").stdout
     assert listed.count("code differs, VERSION not raised") == 2
     assert listed.count(",stale") == 0
-    raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class Debiased(Objective):")
+    raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class TwoViewDebiased(TwoViewObjective):")
     listed, checked = project.trueneg("runs", "--csv", "-").stdout, project.trueneg("check", "study.yaml").stdout
     assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == ["DCL-true"]
     stale = {line.split(",")[0] for line in listed.splitlines() if ",stale," in line}
