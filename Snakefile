@@ -45,7 +45,8 @@ rule all:
 
 
 for target, wanted in {
-    "models": trainings.each_block(rules.train.output.manifest),  # train the encoders only
+    # Train the encoders only.
+    "models": trainings.each_block(rules.train.output.manifest),
     # Train and evaluate the encoders; draw nothing.
     "rows": [*BLOCKS, *collect("results/{study}/artefacts/rows.parquet", study=trainings.studies)],
     # All figures, or all tables; they need only rows and artefacts, so any machine can draw them.

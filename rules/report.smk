@@ -33,7 +33,7 @@ for study, files in registry.files_by_study(STUDIES).items():
         resources:
             **growing("resources/draw"),
         params:
-            code=lambda wildcards: registry.report_code(),
+            code=registry.report_code(),
         script:
             "../workflow/scripts/draw.py"
 
@@ -56,6 +56,6 @@ rule page:
     resources:
         **growing("resources/page"),
     params:
-        code=lambda wildcards: registry.report_code(),
+        code=registry.report_code(),
     script:
         "../workflow/scripts/page.py"

@@ -78,10 +78,15 @@ def read_rules(path: Path) -> list[Rule]:
 
 
 def read_targets(path: Path) -> dict[str, str]:
-    """The named targets of the Snakefile, with what each makes: rules, and entries of its table of papers."""
-    papers = re.findall(r'^    # (.+)\n    "(\w+)": drawn\(', path.read_text(encoding="utf-8"), re.M)
-    rules = {rule.name: rule.docstring for rule in read_rules(path) if rule.docstring}
-    return rules | {name: comment for comment, name in papers}
+    """The named targets of the Snakefile, with what each makes: the comment above a target and those that follow it."""
+    _, _, table = path.read_text(encoding="utf-8").partition("for target, wanted in {\n")
+    targets, comment = {}, ""
+    for line in re.findall(r'^    (# .+|"\w+":)', table.partition("\n}")[0], re.M):
+        if line.startswith("# "):
+            comment = line.removeprefix("# ")
+        else:
+            targets[line.strip('":')] = comment
+    return targets
 
 
 def _section(rule: Rule) -> str:

@@ -48,7 +48,16 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
 
 
 def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:
-    """Gather (B + H, …) rows of all processes: the first B = ``count`` of each, then the others of each; also return the rank."""
+    """Gather the rows of all processes: the first of each, then the others of each.
+
+    Args:
+        local: (B + H, …) rows of this process.
+        count: B.
+        wanted: whether to gather; otherwise, only this process's rows are returned.
+
+    Returns:
+        The rows, and the rank of this process.
+    """
     everyone, rank = gathered(local, wanted)
     return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
 
