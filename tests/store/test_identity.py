@@ -22,7 +22,7 @@ from trueneg.losses.registry import ESTIMATORS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
-from trueneg.training.guides import rate_views
+from trueneg.training.guides.thresholds import ThresholdGuide
 
 TRAINING_KEY = "    temperature: Sweepable[Positive] = Field(0.5, "
 IDS = """
@@ -240,6 +240,6 @@ def test_every_objective_names_the_file_that_implements_it():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
                 modules = [] if name in NOT_TRAINED else [known[name].__module__]
-                modules += [LearnedThresholds.__module__, rate_views.__module__] if name == "glofnd" else []
+                modules += [LearnedThresholds.__module__, ThresholdGuide.__module__] if name == "glofnd" else []
                 files = [f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in (model.__module__, *modules)]
                 assert files == list(model.files()), name

@@ -41,12 +41,16 @@ class Estimator:
         needs_labels: whether ``same_class`` is required.
         needs_similarity: whether ``similarity`` is required.
         needs_positive_similarity: whether ``positive_similarity`` is required.
+        marks: whether it marks individual negatives as false, so that they can be compared with the truth.
+        compares_samples: whether ``similarity`` should be that of samples, and not that of their views.
     """
 
     name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
     needs_positive_similarity: ClassVar[bool] = False
+    marks: ClassVar[bool] = False
+    compares_samples: ClassVar[bool] = False
 
     def __call__(
         self,

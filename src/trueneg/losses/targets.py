@@ -2,13 +2,14 @@
 
 A rule takes the number of samples of this process (B) and the number of samples in the columns (S), the rank of this process,
 the known similarity (A, S) or (A, V·S), the number of views V and the device. It returns targets (B, S), or (A, S) if the views
-of a sample have different targets; each row sums to 1.
+of a sample have different targets; each row sums to 1. Its optional attribute ``marks`` says whether it marks samples as false
+negatives, and ``compares_samples`` whether the similarity should be that of samples, and not that of their views.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -58,6 +59,8 @@ class Attracted:
         [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
 
+    marks: ClassVar[bool] = True
+    compares_samples: ClassVar[bool] = True
     threshold: float = 0.7
     top_k: int | None = None
 
@@ -145,6 +148,8 @@ class Components:
         >>> Components()(4, 4, 0, similarity.repeat(2, 2), views=2)[0].tolist()
         [0.5, 0.5, 0.0, 0.0]
     """
+
+    marks: ClassVar[bool] = True
 
     def __call__(
         self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None

@@ -9,6 +9,7 @@ class Clip(PairObjective):
     """InfoNCE in both directions (CLIP)."""
 
     IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)
+    LOSS = "cl"
 
     name: Literal["clip"]
 

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from trueneg.specs.guides.thresholds import ThresholdGuide
 from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
 
@@ -14,8 +15,11 @@ class LearnedThreshold(Objective):
     IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
         "losses/estimators/guided.py",
         "losses/estimators/learned_thresholds.py",
-        "training/guides.py",
+        "training/guides/thresholds.py",
     )
+    GUIDE = ThresholdGuide
+    LOSS = "guided"
+    OF_TRAINING = Objective.OF_TRAINING | {"share", "threshold_rate", "start"}
 
     name: Literal["glofnd"]
     share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
