@@ -22,10 +22,10 @@ from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
 from trueneg.store.identity import identity
 from trueneg.store.run_files import run_checksums
-from trueneg.training.guides.base import rate_pairs, rate_views
+from trueneg.training.guides.base import Batch, rate_pairs, rate_views
 from trueneg.training.guides.features import rate_features, read_features
 from trueneg.training.guides.labels import rate_labels
-from trueneg.training.image_text import ImageText, PairBatch
+from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
 
@@ -302,8 +302,7 @@ def test_objectives_without_a_mask_have_no_such_columns(source):
 
 def rated_by_guide(training, pairs, inputs):
     """Return the similarities of a batch of pairs according to a guide other than the networks being trained."""
-    embed = functools.partial(training._embed, inputs)
-    return training.rated(PairBatch(pairs._asdict(), scores=None, directions=training.directions, embed=embed))
+    return training.rated(Batch(pairs._asdict(), functools.partial(training._rated_by, inputs, None)))
 
 
 ALBEF = {"name": "softmax", "temperature": 0.1, "share": 0.4}

@@ -24,11 +24,11 @@ from trueneg.store import versions
 from trueneg.store.identity import model_of
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
-from trueneg.training.guides.base import UNRATED, Guide
+from trueneg.training.guides.base import UNRATED, Batch, Guide, rate_pairs
 from trueneg.training.guides.labels import SharedLabelGuide
 from trueneg.training.guides.own import OwnGuide
 from trueneg.training.guides.sentences import SentenceGuide
-from trueneg.training.image_text import ImageText, PairBatch
+from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.masked_words import masked_positions
@@ -117,7 +117,7 @@ def loss_of(objective, source, parts, similarity, scale=14.0):
         guide = SharedLabelGuide(objective, SimpleNamespace(data=data))
     elif "guide" in objective:
         guide = OwnGuide({}, None)
-    rated = UNRATED if guide is None else guide.rate(PairBatch(pairs._asdict(), similarity, ("text", "image"), embed=None))
+    rated = UNRATED if guide is None else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
     model = model_of(settings_of(objective), "objective")
     made = ImageTextObjective(model, objective, data, "global", guide)
     return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs, rated)

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Rated, rate_pairs
+from trueneg.training.guides.base import Batch, Rated, rate_pairs
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, encoder_of, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
@@ -35,31 +35,6 @@ class Inputs(NamedTuple):
     parameters: Tensor
     tokens: dict[str, Tensor]
     lengths: Tensor
-
-
-class PairBatch(NamedTuple):
-    """A batch as guides see it (:class:`~trueneg.training.guides.base.Batch`).
-
-    Attributes:
-        rows: indices of the batch's training images and sentences.
-        scores: (B, B) similarities s(text, image).
-        directions: names of the modalities that are anchors.
-        embed: embeds the same texts and images with a copy of the model.
-    """
-
-    rows: Mapping[str, Tensor]
-    scores: Tensor
-    directions: Sequence[str]
-    embed: Callable[[Any], tuple[Tensor, ImageEmbeddings]]
-
-    def rated(self, network: Any = None) -> Rated:
-        if network is None:
-            return rate_pairs(self.scores)
-        model = network.get_submodule("model")
-        return rate_pairs(model.region_similarity(*self.embed(model)))
-
-    def by_direction(self, similarity: Tensor) -> list[Tensor]:
-        return [similarity if direction == "text" else similarity.mT for direction in self.directions]
 
 
 class ImageText(TrainingRun):
@@ -121,7 +96,7 @@ class ImageText(TrainingRun):
             texts, images = self._embed(inputs, self.model)
             parts = list(self.model.region_similarity.parts(texts, images).values())
             scores = torch.stack(parts).mean(0)
-            rated = self.rated(PairBatch(pairs._asdict(), scores, self.directions, functools.partial(self._embed, inputs)))
+            rated = self.rated(Batch(pairs._asdict(), functools.partial(self._rated_by, inputs, scores)))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             if self.objective.on_embeddings:
                 terms = self.objective.of_embeddings(texts, images.pooled)
@@ -130,6 +105,13 @@ class ImageText(TrainingRun):
             terms.loss.backward()
             masked = self._backward_masked_words(inputs)
         return terms, masked, scores.detach().diagonal(), pairs.sentences
+
+    def _rated_by(self, inputs: Inputs, scores: Tensor, network: Any = None) -> Rated:
+        """Return the similarities according to a copy of the network; None: the scores of the network being trained."""
+        if network is None:
+            return rate_pairs(scores)
+        model = network.get_submodule("model")
+        return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
 
     def _mean_terms(self, similarities: Sequence[Tensor], pairs: PairIndices, rated: Rated) -> ObjectiveTerms:
         """Return the mean of the objective's terms over several similarities of the same pairs."""

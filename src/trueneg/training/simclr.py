@@ -3,7 +3,7 @@
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Rated, rate_views
+from trueneg.training.guides.base import Batch, Rated, rate_views
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
@@ -27,29 +27,6 @@ from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 from trueneg.training.view_data import ViewData
 
 FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
-
-
-class ViewBatch(NamedTuple):
-    """A batch as guides see it (:class:`~trueneg.training.guides.base.Batch`).
-
-    Attributes:
-        rows: indices of the batch's training images.
-        views: (B, D) embeddings of the first and the second views.
-        embed: embeds the same views with a copy of the network.
-        by_sample: whether to compare samples instead of views.
-    """
-
-    rows: Mapping[str, Tensor]
-    views: Sequence[Tensor]
-    embed: Callable[[Any], Sequence[Tensor]]
-    by_sample: bool
-
-    def rated(self, network: Any = None) -> Rated:
-        first, second = self.views if network is None else self.embed(network)
-        return rate_views(first, second, self.by_sample)
-
-    def by_direction(self, similarity: Tensor) -> list[Tensor]:
-        return [similarity]
 
 
 class SimCLR(TrainingRun):
@@ -76,6 +53,9 @@ class SimCLR(TrainingRun):
         self.schedules = {name: value for name, value in values.items() if isinstance(value, Mapping) and "schedule" in value}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(values | self.scheduled, temperature=temperature)
+        # The estimator or, if it uses no similarities, the rule of the targets may compare samples instead of views.
+        rater = self.loss.estimator if self.loss.estimator.needs_similarity else self.loss.target_rule
+        self.by_sample = getattr(rater, "compares_samples", False)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
@@ -98,13 +78,8 @@ class SimCLR(TrainingRun):
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
         images, drawn = self.data.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
-
-        def embed(network: nn.Module, embed_views: Callable[..., Tensor] = embed_views) -> list[Tensor]:
-            views = embed_views(network, self.augmentation, images, drawn).chunk(2)
-            return [self.processes.whole(view) for view in views]
-
-        first, second = embed(self.network, self.embed)
-        rated = self.rated(ViewBatch({"images": chosen}, (first, second), embed, self._by_sample))
+        first, second = views = self._embed(images, drawn)
+        rated = self.rated(Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views)))
         eta, labels = self.class_probability, self.data.labels[chosen]
         eta = eta[chosen] if isinstance(eta, Tensor) else eta
         # Resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
@@ -114,11 +89,15 @@ class SimCLR(TrainingRun):
             terms.loss.backward()
         return terms, labels
 
-    @property
-    def _by_sample(self) -> bool:
-        """Whether the estimator, or else the rule of the targets, uses similarities of samples instead of views."""
-        user = self.loss.estimator if self.loss.estimator.needs_similarity else self.loss.target_rule
-        return getattr(user, "compares_samples", False)
+    def _embed(self, images: Tensor, drawn: list[Any], network: Any = None) -> list[Tensor]:
+        """Embed this process's share of a batch, by default with the network being trained; return the whole batch's views."""
+        embed, network = (self.embed, self.network) if network is None else (embed_views, network)
+        return [self.processes.whole(view) for view in embed(network, self.augmentation, images, drawn).chunk(2)]
+
+    def _rated_by(self, images: Tensor, drawn: list[Any], views: list[Tensor], network: Any = None) -> Rated:
+        """Return the similarities according to a copy of the network; None: those of the views as embedded in training."""
+        first, second = views if network is None else self._embed(images, drawn, network)
+        return rate_views(first, second, self.by_sample)
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled

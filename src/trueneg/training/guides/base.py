@@ -1,7 +1,7 @@
 """Guides rate how similar the samples of a batch are, without gradient, as the losses expect."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,21 +23,16 @@ class Rated(NamedTuple):
 UNRATED = Rated()
 
 
-class Batch(Protocol):
+class Batch(NamedTuple):
     """What a guide can ask of a batch of B samples.
 
     Attributes:
         rows: (B,) indices of the training ``images`` and, for pairs, of the training ``sentences``.
+        rated: returns the similarities according to a copy of the network; without an argument, to the network being trained.
     """
 
-    @property
-    def rows(self) -> Mapping[str, Tensor]: ...
-
-    def rated(self, network: Any = None) -> Rated:
-        """Return the similarities according to a copy of the network; None: the network being trained."""
-
-    def by_direction(self, similarity: Tensor) -> list[Tensor]:
-        """Return similarities with one row per anchor, for each direction in which the samples are anchors."""
+    rows: Mapping[str, Tensor]
+    rated: Callable[..., Rated]
 
 
 class Guide(nn.Module):
@@ -55,6 +50,7 @@ class Guide(nn.Module):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__()
+        self.settings, self.run = settings, run
 
     def rate(self, batch: Batch) -> Rated:
         """Rate a batch; called without gradients, once per update."""

@@ -13,7 +13,6 @@ class EmaGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        self._run = run
         self.average = AveragedModel(run.network, multi_avg_fn=get_ema_multi_avg_fn(settings["momentum"]), use_buffers=True)
         self.average.requires_grad_(False).eval()
 
@@ -21,4 +20,4 @@ class EmaGuide(Guide):
         return batch.rated(self.average.module)
 
     def after_update(self) -> None:
-        self.average.update_parameters(self._run.network)
+        self.average.update_parameters(self.run.network)

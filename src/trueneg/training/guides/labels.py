@@ -15,13 +15,12 @@ class LabelGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        self._labels = run.data.labels
-        if self._labels.shape[1:] == (0,):
+        if run.data.labels.shape[1:] == (0,):
             name = run.data.source.name
             raise UserError(f"objective.guide is labels, but source {name} has no labels for its images; use another guide.")
 
     def rate(self, batch: Batch) -> Rated:
-        return rate_labels(self._labels[batch.rows["images"]])
+        return rate_labels(self.run.data.labels[batch.rows["images"]])
 
 
 class SharedLabelGuide(Guide):
@@ -29,13 +28,12 @@ class SharedLabelGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        self._labels = run.data.labels
-        if not self._labels.shape[1]:
+        if not run.data.labels.shape[1]:
             problem = f"objective {settings['name']} needs labels of the images, but source {run.data.source.name} has none"
             raise UserError(f"{problem}; remove this objective.")
 
     def rate(self, batch: Batch) -> Rated:
-        positive = (self._labels[batch.rows["images"]] == 1).float()
+        positive = (self.run.data.labels[batch.rows["images"]] == 1).float()
         return Rated(((positive @ positive.T) > 0).float())
 
 

@@ -19,17 +19,16 @@ class ThresholdGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        self._run, self._start, self._images = run, settings["start"], len(run.data.images)
+        self._images = len(run.data.images)
         thresholds = LearnedThresholds(len(run.directions) * self._images, settings["share"], settings["threshold_rate"])
         self.thresholds = thresholds.to(run.device)
 
     def rate(self, batch: Batch) -> Rated:
-        rated, samples = batch.rated(), batch.rows["images"]
-        if self._run.updates_done < self._start * self._run.updates:
-            infinite = rated.negative_similarity.new_full((len(self._run.directions) * len(samples),), math.inf)
-            return rated._replace(positive_similarity=infinite)
+        similarity, samples, directions = batch.rated().negative_similarity, batch.rows["images"], self.run.directions
+        if self.run.updates_done < self.settings["start"] * self.run.updates:
+            return Rated(similarity, similarity.new_full((len(directions) * len(samples),), math.inf))
         thresholds = [
-            self.thresholds.update(samples + number * self._images, similarity)
-            for number, similarity in enumerate(batch.by_direction(rated.negative_similarity))
+            self.thresholds.update(samples + place * self._images, similarity.mT if direction == "image" else similarity)
+            for place, direction in enumerate(directions)
         ]
-        return rated._replace(positive_similarity=torch.cat(thresholds))
+        return Rated(similarity, torch.cat(thresholds))

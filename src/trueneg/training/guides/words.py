@@ -28,10 +28,11 @@ class WordGuide(Guide):
                 f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
                 f"{run.data.source.name} contains a word; expected words of at least two letters or digits. Use another guide."
             )
-        self.overlap, self._text_of, self._device = WordOverlap(texts), run.data.text_of, run.device
+        self.overlap = WordOverlap(texts)
 
     def rate(self, batch: Batch) -> Rated:
-        return rate_pairs(self.overlap(self._text_of[batch.rows["sentences"]].cpu()).to(self._device))
+        numbers = self.run.data.text_of[batch.rows["sentences"]]
+        return rate_pairs(self.overlap(numbers.cpu()).to(numbers.device))
 
 
 class WordOverlap:
