@@ -146,10 +146,10 @@ class TrainingRun(ABC):
                 monitored = self.backward(*batch)
                 self.processes.average_gradients(self.network.parameters())
                 self.optimizer.step()
-                if self.guide is not None:
-                    self.guide.after_update()
                 self.monitors.add(*monitored)
                 self.update, self.seconds = update + 1, time.perf_counter() - began
+                if self.guide is not None:
+                    self.guide.after_update()
                 if after_update is not None:
                     after_update()
         row, seconds = self.monitors.read(), time.perf_counter() - began

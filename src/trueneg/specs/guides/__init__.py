@@ -1,7 +1,7 @@
 """Guides, one module each; every module in this package is discovered automatically.
 
-A module exports the settings of its guide as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for image–text studies; a guide
-that only its own objectives use is exported as neither.
+A module exports the settings of its guide as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for image–text studies. A guide
+that only its own objectives use is exported as neither, or defined beside its objective.
 """
 
 import importlib

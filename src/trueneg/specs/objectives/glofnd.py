@@ -4,9 +4,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trueneg.specs.guides.thresholds import ThresholdGuide
+from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
+
+
+class ThresholdGuide(GuideSettings):
+    """Similarities from the networks being trained; a learned threshold of each anchor replaces that of its positive."""
+
+    IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
 class LearnedThreshold(Objective):
