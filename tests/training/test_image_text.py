@@ -17,6 +17,7 @@ from tests.training.interrupted import KilledError, assert_same_weights, without
 from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc
 from trueneg.specs import stages
@@ -32,7 +33,6 @@ from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.masked_words import masked_positions
-from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 from trueneg.training.text_similarity import TextSimilarity
 

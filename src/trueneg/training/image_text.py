@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
+from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Rated, rate_pairs
-from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, encoder_of, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
-from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.sentence_tokens import SentenceTokens
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.errors import UserError
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
@@ -18,7 +19,6 @@ from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums
 from trueneg.training.guides.base import UNRATED, Guide, Rated
 from trueneg.training.monitors import ObjectiveTerms, agreement, marks_negatives
-from trueneg.training.pair_data import PairData, PairIndices
 
 
 class ImageTextObjective:

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
+from trueneg.data.images.training_split import ViewData
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
@@ -20,11 +22,9 @@ from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Rated, rate_views
-from trueneg.training.image_loading import statistics_of
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
-from trueneg.training.view_data import ViewData
 
 FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from trueneg.data.image_loading import TrainingImages
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.data.pairs.pair_splits import PairSubset
-from trueneg.training.image_loading import TrainingImages
 
 
 class PairIndices(NamedTuple):
