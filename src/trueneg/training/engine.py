@@ -174,16 +174,7 @@ class TrainingJob:
                 rows.append({"epoch": training.epoch, **row})
                 checkpoint.after_epoch(training, rows)
                 _report(run.seed, training, row, bar)
-        weights = training.weights()
-        if not all(value.isfinite().all() for value in weights.values()):
-            rate = run.settings["training"]["learning_rate"]
-            raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
-                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
-            )
-        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
-        with atomic_write(folder / RunStore.MODEL) as path:
-            path.write_bytes(save(weights))
+        self._write_finished(run, folder, training, rows)
         record = run.to_json() | {
             "id": identifier,
             "source": {"name": self._source.name, "checksum": self._source.checksum},
@@ -199,6 +190,23 @@ class TrainingJob:
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
         self.store.finish(identifier, record)
+
+    def _write_finished(self, run: Run, folder: Path, training: Any, rows: list[dict[str, Any]]) -> None:
+        """Write the curves and the weights of a run whose training has ended.
+
+        Raises:
+            UserError: if the weights contain NaN or inf.
+        """
+        weights = training.weights()
+        if not all(value.isfinite().all() for value in weights.values()):
+            rate = run.settings["training"]["learning_rate"]
+            raise UserError(
+                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
+                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
+            )
+        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
+        with atomic_write(folder / RunStore.MODEL) as path:
+            path.write_bytes(save(weights))
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
         start: Any = self._training if _is_trained(run) else ReleasedNetworks
