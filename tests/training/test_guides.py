@@ -20,9 +20,12 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
+from trueneg.specs.guides.own import OwnGuide as Settings
+from trueneg.specs.objectives.base import Objective
 from trueneg.store.identity import identity
 from trueneg.store.run_files import run_checksums
-from trueneg.training.guides.base import Batch, rate_pairs, rate_views
+from trueneg.training.guides import build_guide
+from trueneg.training.guides.base import Batch, Guide, rate_pairs, rate_views
 from trueneg.training.guides.features import rate_features, read_features
 from trueneg.training.guides.labels import rate_labels
 from trueneg.training.image_text import ImageText
@@ -134,6 +137,18 @@ def test_the_moving_average_equals_its_recursion(source):
     for key, value in training.guide.average.module.state_dict().items():
         if value.is_floating_point():
             torch.testing.assert_close(value, average[key], rtol=1e-5, atol=1e-7)
+
+
+class Overwriting(Guide):
+    def __init__(self, settings, run):
+        super().__init__(settings, run)
+        self.network = torch.nn.Linear(1, 1)
+
+
+def test_a_guide_cannot_overwrite_the_network_in_a_checkpoint(monkeypatch):
+    monkeypatch.setattr(Settings, "IMPLEMENTATION", f"{__name__}:Overwriting")
+    with pytest.raises(ValueError, match="Overwriting is called network"):
+        build_guide(Objective, {"guide": {"name": "self"}}, None)
 
 
 def test_a_guide_does_not_change_weights_batches_or_views(source):

@@ -47,6 +47,7 @@ class ImageText(TrainingRun):
     SAMPLES, PER_PICK = "pairs", 1
     remedy = "raise training.warmup_updates"
     STATE = (*TrainingRun.STATE, "waited")
+    masked: MaskedWordHead  # of objectives that mask words
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     data_checksum = staticmethod(data_checksum)
 
@@ -62,7 +63,7 @@ class ImageText(TrainingRun):
         self.masked_words_weight, self.mask_share = (objective.get(key) for key in ("masked_words_weight", "mask_share"))
         if self.mask_share is not None:  # drawn last, so all objectives of a seed share the other weights
             config = self.model.text_encoder.bert.config
-            self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
+            self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
         self.tokens = SentenceTokens(self.networks, self.data.texts, settings["text_encoder"]["truncate"], self.device)
         self.directions = DIRECTIONS[objective.get("directions", "both")]
         self.guide = build_guide(self.objective_model, objective, self)
@@ -154,7 +155,7 @@ class ImageText(TrainingRun):
         count = self.processes.sum(torch.full((), len(places), device=self.device)).clamp(min=1)
         bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
         with autocast(self.device):
-            loss = self.masked_words_weight * self.network["masked"](bert, inputs.tokens, places, mask_id) / count
+            loss = self.masked_words_weight * self.masked(bert, inputs.tokens, places, mask_id) / count
         (self.processes.count * loss).backward()  # gradients are averaged over processes
         return self.processes.sum(loss.detach())
 

@@ -12,8 +12,8 @@ from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.errors import UserError
 from trueneg.losses import CrossModalLoss, Debiased, build
+from trueneg.losses.contrastive import ContrastiveTerms
 from trueneg.losses.cross_modal import DIRECTIONS
-from trueneg.losses.terms import ContrastiveTerms
 from trueneg.specs.objectives.base import Objective
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums
@@ -64,12 +64,7 @@ class ImageTextObjective:
     """
 
     def __init__(
-        self,
-        model: type[Objective],
-        settings: Mapping[str, Any],
-        data: PairData,
-        aggregation: str,
-        guide: Guide | None = None,
+        self, model: type[Objective], settings: Mapping[str, Any], data: PairData, aggregation: str, guide: Guide | None = None
     ):
         self._name, self._data, self._of_reports = settings["name"], data, model.MATCHES_REPORTS
         if model.NEEDS_POOLED and aggregation != "global":
@@ -87,15 +82,14 @@ class ImageTextObjective:
         self._loss: Any = build(values, directions=directions)
         self._loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
-        self.on_embeddings = not isinstance(self._loss, CrossModalLoss)
-        knows_matches = bool(data.shown.shape[1])
+        estimator: Any = getattr(self._loss, "estimator", None)
+        self.on_embeddings = estimator is None
         # What a report says is no estimate of what is true, so it is not compared with the truth.
-        self.marks = not (self.on_embeddings or self._of_reports) and knows_matches and marks_negatives(self._loss)
-        if not (self.on_embeddings or self._of_reports or knows_matches) and self._loss.estimator.needs_labels:
-            raise UserError(
-                f"objective {self._name} needs known matches of the images, but source {data.source.name} has none; remove this "
-                "objective."
-            )
+        knows_matches, compares = bool(data.shown.shape[1]), not (self.on_embeddings or self._of_reports)
+        self.marks = compares and knows_matches and marks_negatives(self._loss)
+        if compares and estimator.needs_labels and not knows_matches:
+            problem = f"objective {self._name} needs known matches of the images, but source {data.source.name} has none"
+            raise UserError(f"{problem}; remove this objective.")
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: PairIndices, rated: Rated = UNRATED) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.

@@ -53,9 +53,7 @@ class SimCLR(TrainingRun):
         self.schedules = {name: value for name, value in values.items() if isinstance(value, Mapping) and "schedule" in value}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(values | self.scheduled, temperature=temperature)
-        # The estimator or, if it uses no similarities, the rule of the targets may compare samples instead of views.
-        rater = self.loss.estimator if self.loss.estimator.needs_similarity else self.loss.target_rule
-        self.by_sample = getattr(rater, "compares_samples", False)
+        self.by_sample = compares_samples(self.loss)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
@@ -126,6 +124,12 @@ class SimCLR(TrainingRun):
         embeddings = self.network(views.contiguous(memory_format=torch.channels_last))
         self.network.train()
         return min(max(macro_auc(embeddings, groups), 0.5), 0.99)
+
+
+def compares_samples(loss: Any) -> bool:
+    """Return whether the estimator or, if it uses no similarities, the rule of the targets compares samples instead of views."""
+    user = loss.estimator if loss.estimator.needs_similarity else loss.target_rule
+    return getattr(user, "compares_samples", False)
 
 
 def projected_encoder(settings: Settings, channels: int) -> nn.Module:

@@ -1,6 +1,7 @@
 """Training images of a run on two views, with their classes."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +52,8 @@ class ViewData:
         is unknown.
         """
         if value != "true":
-            return {"low": self._subset.eta_low, "high": self._subset.eta_high}.get(value, value)
+            by_name: dict[Any, Any] = {"low": self._subset.eta_low, "high": self._subset.eta_high}
+            return by_name.get(value, value)
         eta, labelled = torch.zeros(len(self._classes)), self._classes >= 0
         eta[labelled] = torch.as_tensor(from_class_frequency(self._classes[labelled]), dtype=torch.float32)
         return eta.to(self._device)

@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 class Guide(nn.Module):
-    """Base class of guides; the buffers and modules of a guide are saved in the run's checkpoints.
+    """Base class of guides; its buffers and modules are saved in the run's checkpoints, under their own names.
 
     Args:
         settings: the guide's settings or, for a guide of the objective's own, the objective's.
