@@ -9,8 +9,6 @@ from trueneg.training.loop import TrainingRun
 
 # A value of each setting without a default. Add those of new objectives.
 REQUIRED = {"class_probability": 0.05, "share": 0.1}
-# Further settings that a model asks for, by its name.
-GUIDED = {"TwoViewGuidedRemoval", "PairEstimatorGuidedRemoval", "TwoViewRemovedViews"}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -37,7 +35,7 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
 
 def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, Any]:
     required = {key: REQUIRED[key] for key, field in model.model_fields.items() if field.is_required() and key != "name"}
-    if model.__name__ in GUIDED or changed.get("by") == "guide":
+    if model.NEEDS_GUIDE or changed.get("by") == "guide":
         required["guide"] = {"name": "ema"}
     return model.model_validate({"name": name} | required | changed).model_dump()
 

@@ -6,8 +6,9 @@ import pytest
 
 from trueneg.losses import LearnedThresholds
 from trueneg.losses.build import parameters
+from trueneg.losses.targets import RULES
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
-from trueneg.specs.settings import tag_of
+from trueneg.specs.settings import models_within, tag_of
 
 OF_TRAINING = {
     *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
@@ -16,7 +17,7 @@ OF_TRAINING = {
 # GloFND is guided removal with thresholds that the training loop keeps.
 LEARNED = {key: parameter.default for key, parameter in inspect.signature(LearnedThresholds).parameters.items()}
 LEARNED = {"share": LEARNED["share"], "threshold_rate": LEARNED["learning_rate"], "start": 0.35}  # of 200 epochs, 70 come before
-OTHER_DEFAULTS = {("PairEstimatorBayesianPairs", "form")}  # as docs/losses.md says
+OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
 
 
 @pytest.mark.parametrize("objective", [*OF_TWO_VIEWS, *OF_PAIRS], ids=lambda objective: objective.__name__)
@@ -27,6 +28,51 @@ def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_d
         assert set(settings) <= set(taken)
         different = {key for key, field in settings.items() if not field.is_required() and field.default != taken[key]}
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS
+
+
+TARGETS = {
+    name: model
+    for objective in (*OF_TWO_VIEWS, *OF_PAIRS)
+    if "targets" in objective.model_fields
+    for model in models_within(objective.model_fields["targets"].annotation)
+    for name in tag_of(model)[1]
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_settings_of_targets_are_parameters_of_their_rule_with_the_same_defaults(name):
+    settings = {key: field.default for key, field in TARGETS[name].model_fields.items() if key != "name"}
+    accepted = {key: parameter.default for key, parameter in inspect.signature(RULES[name]).parameters.items()}
+    assert settings == accepted | ({"top_k": 10} if name == "fnc" else {})  # the rule alone has no limit
+
+
+def of_pairs(name):
+    (model,) = (model for model in OF_PAIRS if name in tag_of(model)[1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "fact"),
+    [
+        ({"name": "cl", "guide": {"name": "ema"}}, {"guide": None}, "guide is not used"),
+        ({"name": "cl", "targets": {"name": "fnc"}}, {"guide": {"name": "ema"}}, r"guide is missing; targets\.name fnc"),
+        ({"name": "guided"}, {"guide": {"name": "words"}}, "guide is missing; guided"),
+        ({"name": "cl", "switched_off_by": 0.1, "decoupled": True}, {"decoupled": False}, "computes its own loss"),
+        (
+            {"name": "same_sentence", "mode": ["left out", "positives"], "decoupled": True},
+            {"mode": "left out"},
+            "computes its own",
+        ),
+        ({"name": "resample", "by": ["text", "guide"]}, {"guide": {"name": "self"}}, "by is.*guide"),
+        ({"name": "resample", "by": "text", "guide": {"name": "self"}}, {"by": "guide"}, "by is 'text'"),
+        ({"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]}, {"beta": [0.5, 1]}, "beta"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_rejected(settings, change, fact):
+    model = of_pairs(settings["name"])
+    with pytest.raises(ValueError, match=fact):
+        model.model_validate(settings)
+    assert model.model_validate(settings | change)
 
 
 @pytest.mark.parametrize("targets", ["softmax", "wcl_one_head"])

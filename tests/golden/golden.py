@@ -137,7 +137,7 @@ def place_of(part: str) -> str:
     else:
         model = _models(names[0])[part]
     path = Path(inspect.getsourcefile(model) or "").relative_to(PROJECT)
-    return f"class {model.__name__.removeprefix('TwoView').removeprefix('PairEstimator')} in {path}"
+    return f"class {model.__name__} in {path}"
 
 
 def _models(kind: str) -> dict[str, type]:

@@ -58,7 +58,10 @@ def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_wri
     assert rewrite.main() == 1
     assert golden.FILE.read_bytes() == before
     said = capsys.readouterr().err
-    assert "images: dcl changed: raise VERSION of objective/images/dcl (class Debiased in src/trueneg/specs/objectives/" in said
+    assert (
+        "images: dcl changed: raise VERSION of objective/images/dcl (class TwoViewDebiased in src/trueneg/specs/objectives/"
+        in said
+    )
     assert "comparison: holm" not in said
 
 

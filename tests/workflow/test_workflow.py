@@ -101,7 +101,7 @@ def test_a_raised_version_of_an_objective_marks_its_own_runs_and_retraining_keep
     listed = trueneg(project, "runs", "--csv", "-")
     assert listed.count("code differs, VERSION not raised") == 2
     assert listed.count(",stale") == 0
-    raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class Debiased(Objective):")
+    raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class TwoViewDebiased(TwoViewObjective):")
     listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
     assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == ["DCL-true"]
     stale = {line.split(",")[0] for line in listed.splitlines() if ",stale," in line}

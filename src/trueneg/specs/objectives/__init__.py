@@ -1,6 +1,7 @@
-"""Objectives, one module each; every module in this package is discovered automatically.
+"""Objectives, one module each; modules in this package are discovered automatically.
 
-A module exports the settings of its objective as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for image–text studies.
+A module defines a subclass of ``TwoViewObjective`` for image studies, one of ``PairObjective`` (or, without an estimator,
+``PairLoss``) for image–text studies, or both; see :mod:`trueneg.specs.objectives.base`.
 """
 
 import importlib
@@ -9,11 +10,19 @@ from typing import Annotated, Any, Union
 
 from pydantic import Discriminator
 
-from trueneg.specs.objectives.base import Objective, PairEstimatorObjective, TwoViewObjective, completed
+from trueneg.specs.objectives.base import Objective, PairLoss, TwoViewObjective
 
 _MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
-OF_TWO_VIEWS = tuple(completed(module.TWO_VIEWS, TwoViewObjective) for module in _MODULES if hasattr(module, "TWO_VIEWS"))
-OF_PAIRS = tuple(completed(module.PAIRS, PairEstimatorObjective) for module in _MODULES if hasattr(module, "PAIRS"))
+
+
+def _named(base: type[Objective]) -> tuple[type[Objective], ...]:
+    """Return the subclasses of `base` that the modules define; those without a name are bases of others."""
+    defined = [(module.__name__, value) for module in _MODULES for value in vars(module).values() if isinstance(value, type)]
+    classes = [value for module, value in defined if value.__module__ == module and issubclass(value, base)]
+    return tuple(value for value in classes if "name" in value.model_fields)
+
+
+OF_TWO_VIEWS, OF_PAIRS = _named(TwoViewObjective), _named(PairLoss)
 
 
 def union_of(*objectives: type[Objective]) -> Any:

@@ -1,22 +1,23 @@
-"""Base classes of the objectives, and value types that several of them share."""
+"""Base classes of the objectives, and value types that several of them share.
+
+An objective of an image study inherits from :class:`TwoViewObjective`, one of an image–text study from :class:`PairObjective`,
+or, if its loss has no estimator, from :class:`PairLoss`. Settings that a method has in both kinds of study are in a class from
+which both of its objectives inherit first.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
 from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
 from trueneg.specs.guides.base import GuideSettings
-from trueneg.specs.guides.ema import AverageGuide
 from trueneg.specs.guides.labels import SharedLabelGuide
-from trueneg.specs.guides.own import OwnGuide
 from trueneg.specs.guides.sentences import SentenceGuide
 from trueneg.specs.settings import (
     Boolean,
     Count,
     Fraction,
-    NonNegative,
-    OpenFraction,
     Positive,
     Probability,
     Real,
@@ -31,47 +32,7 @@ ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordT
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
-ALPHA = "α: probability that a true negative is farther away than a false one"
 BETA = "β ≥ 0: hardness weighting of the negatives"
-Location = Annotated[Real, Field(ge=0.5, le=1)]
-
-
-class WarmStart(Settings):
-    """One value at first, then another for the rest of the run: in BCL's warm-start, 0.5, then 0.7 for the last quarter."""
-
-    schedule: Literal["warm-start"]
-    before: NonNegative = Field(0.5, description="initial value")
-    after: NonNegative = Field(0.7, description="final value")
-    at: OpenFraction = Field(0.75, description="fraction of the run after which the value changes")
-
-
-class Linear(Settings):
-    """A change from one value to another in equal steps: BCL's β goes from 2 to 0 over 400 epochs, one step every 20 epochs."""
-
-    schedule: Literal["linear"]
-    start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value reached when the last interval ends")
-    every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
-
-
-class Adjusted(Settings):
-    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
-
-    schedule: Literal["adjusted"]
-    by: Literal["labels", "views"] = Field(
-        "labels",
-        description="labels: groups are the classes of validation images; views: the two views of an image are a group",
-    )
-    every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
-
-
-def _scheduled(number: Any, schedules: Any) -> Any:
-    """Return the type of a sweepable number that may also be a mapping: a schedule that changes the number over the run."""
-    value = Annotated[
-        Annotated[number, Tag("number")] | Annotated[schedules, Discriminator("schedule"), Tag("scheduled")],
-        Discriminator(lambda value: "scheduled" if isinstance(value, (dict, Settings)) else "number"),
-    ]
-    return cast(Any, Sweepable)[value]
 
 
 class Objective(Settings):
@@ -159,43 +120,36 @@ GUIDE = "what rates the similarity of samples: self, ema (a moving average of th
 
 
 class EstimatorObjective(Objective):
-    """An objective with an estimator; subclasses add its soft targets and its guide."""
+    """An objective with an estimator; it can be combined with soft targets and a guide, which its subclasses declare."""
 
     decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
 
+    @property
+    def has_rated_targets(self):
+        """Whether there are soft targets that need a guide."""
+        return self.targets is not None and not isinstance(self.targets, HalfUniform)
+
     @model_validator(mode="after")
-    def _guide_matches_targets_and_estimator(self):
-        rated = self.targets is not None and not isinstance(self.targets, HalfUniform)
-        if self.name == "glofnd" and (rated or self.guide is not None):
-            setting = f".targets.name is {self.targets.name}, which needs a guide" if rated else ".guide is set"
-            unused = " and ".join(key for key, is_set in {"targets": rated, "guide": self.guide is not None}.items() if is_set)
-            raise ValueError(f"{setting}, but glofnd compares the networks' own similarities and takes no guide; remove {unused}")
-        if self.guide is None and (rated or self.NEEDS_GUIDE):
-            raise ValueError(f".guide is missing; {f'targets.name {self.targets.name}' if rated else self.name} needs one")
-        switched, mode = getattr(self, "switched_off_by", None), values_of(getattr(self, "mode", None))
-        if (switched is not None or "positives" in mode) and (self.targets is not None or self.decoupled):
-            raise ValueError(" computes its own loss; remove targets and decoupled")
-        if self.guide is not None and not (rated or self.NEEDS_GUIDE or isinstance(self, SimilarityObjective)):
-            raise ValueError(".guide is not used by this objective; remove it, or set targets")
-        of_views = isinstance(self, TwoViewObjective) and isinstance(self.guide, OwnGuide | AverageGuide)
-        if of_views and self.name == "remove" and isinstance(self.targets, Softmax | Components):
-            problem = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
-            raise ValueError(f"{problem}; use targets.name fnc, or another objective")
+    def _settings_combine(self):
+        self.check_combination()
         return self
+
+    def check_combination(self):
+        """Check that a guide is set if, and only if, something uses it; methods with other conditions override this.
+
+        Raises:
+            ValueError: if settings do not combine.
+        """
+        uses_guide = self.has_rated_targets or self.NEEDS_GUIDE
+        if uses_guide and self.guide is None:
+            needing = f"targets.name {self.targets.name}" if self.has_rated_targets else self.name
+            raise ValueError(f".guide is missing; {needing} needs one")
+        if self.guide is not None and not uses_guide:
+            raise ValueError(".guide is not used by this objective; remove it, or set targets")
 
 
 class TwoViewObjective(EstimatorObjective):
-    """Settings shared by objectives that compare two views of an image.
-
-    Attributes:
-        ALLOWED: type and description of settings in an image study, by name.
-    """
-
-    ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
-        "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
-        "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
-    }
+    """Settings shared by objectives that compare two views of an image."""
 
     temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
     targets: Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None = Field(
@@ -204,21 +158,15 @@ class TwoViewObjective(EstimatorObjective):
     guide: TwoViewGuide | None = Field(None, description=GUIDE)
 
 
-class PairObjective(Objective):
-    """Settings shared by objectives of image–sentence pairs."""
+class PairLoss(Objective):
+    """Settings shared by all objectives on image–sentence pairs, including losses without an estimator."""
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
     learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
 
 
-class PairEstimatorObjective(PairObjective, EstimatorObjective):
-    """An objective on pairs with sentences or images as anchors.
-
-    Attributes:
-        ALLOWED: as for :class:`TwoViewObjective`, in an image–text study.
-    """
-
-    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
+class PairObjective(PairLoss, EstimatorObjective):
+    """Settings shared by objectives with an estimator on image–sentence pairs, with sentences or images as anchors."""
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
@@ -227,8 +175,8 @@ class PairEstimatorObjective(PairObjective, EstimatorObjective):
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 
-class SimilarityObjective(PairEstimatorObjective):
-    """An objective that uses the similarity between the texts or labels of samples."""
+class SimilarityObjective(PairObjective):
+    """An objective on pairs that uses the similarity between the texts or labels of samples."""
 
     by: Sweepable[Literal["text", "labels", "guide"]] = Field(
         "text",
@@ -241,22 +189,8 @@ class SimilarityObjective(PairEstimatorObjective):
         guide = {"text": SentenceGuide, "labels": SharedLabelGuide}.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
 
-    @model_validator(mode="after")
-    def _has_the_guide(self):
+    def check_combination(self):
         if ("guide" in values_of(self.by)) != (self.guide is not None):
             raise ValueError(f".by is {self.by!r}; set .guide if, and only if, .by is 'guide'")
-        return self
-
-
-def completed(objective: type[Objective], kind: type[TwoViewObjective] | type[PairEstimatorObjective]) -> type[Objective]:
-    """Add the shared settings of a kind of study to an objective, unless the objective already inherits them."""
-    if issubclass(objective, (TwoViewObjective, PairObjective)):
-        return objective
-    replaced: dict[str, Any] = {
-        key: (kind.ALLOWED[key][0], Field(field.get_default(), description=kind.ALLOWED[key][1]))
-        for key, field in objective.model_fields.items()
-        if key in kind.ALLOWED
-    }
-    options: dict[str, Any] = {"__doc__": objective.__doc__, "__module__": objective.__module__}
-    name = f"{kind.__name__.removesuffix('Objective')}{objective.__name__}"
-    return create_model(name, __base__=(objective, kind), **options, **replaced)
+        if self.guide is None:  # otherwise `by` uses it
+            super().check_combination()

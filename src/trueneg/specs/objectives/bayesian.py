@@ -1,31 +1,38 @@
 """BCL: weight each negative by the probability that it is a true negative."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from trueneg.specs.objectives.base import ALPHA, BETA, Linear, Location, Objective, WarmStart
-from trueneg.specs.settings import NonNegative, Probability, Sweepable, values_of
+from trueneg.specs.objectives.base import (
+    BETA,
+    IMAGE_ETA,
+    SENTENCE_ETA,
+    EstimatorObjective,
+    ImageProbability,
+    PairObjective,
+    SentenceProbability,
+    TwoViewObjective,
+)
+from trueneg.specs.schedules import Adjusted, Linear, Scheduled, WarmStart
+from trueneg.specs.settings import NonNegative, Real, Sweepable, values_of
 
+Location = Annotated[Real, Field(ge=0.5, le=1)]
+ALPHA = "α: probability that a true negative is farther away than a false one"
 Form = Sweepable[Literal["paper", "released", "consistent"]]
 FORM = "variant of the weights; see docs/losses.md"
 
 
-class Bayesian(Objective):
-    """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
+class Bayesian(EstimatorObjective):
+    """What both BCL objectives have in common."""
 
     name: Literal["bcl"]
-    class_probability: Sweepable[Probability]
-    alpha: Sweepable[Location] = Field(0.7, description=ALPHA)
-    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
-    form: Form = Field("paper", description=FORM)
 
-    @model_validator(mode="after")
-    def _released_form_mixes(self):
+    def check_combination(self):
+        super().check_combination()
         reached = [extreme for beta in values_of(self.beta) for extreme in _extremes(beta)]
         if "released" in values_of(self.form) and not (min(reached) >= 0.5 and max(reached) <= 1):
             raise ValueError(".beta must be in [0.5, 1] for the released form, where it mixes two densities")
-        return self
 
 
 def _extremes(value: float | WarmStart | Linear) -> tuple[float, ...]:
@@ -35,11 +42,19 @@ def _extremes(value: float | WarmStart | Linear) -> tuple[float, ...]:
     return (value.start, value.end) if isinstance(value, Linear) else (value,)
 
 
-class BayesianPairs(Bayesian):
+class TwoViewBayesian(Bayesian, TwoViewObjective):
+    """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
+
+    class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
+    alpha: Scheduled[Location, WarmStart | Linear | Adjusted] = Field(0.7, description=f"{ALPHA}; may be scheduled or measured")
+    beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
+    form: Form = Field("paper", description=FORM)
+
+
+class PairBayesian(Bayesian, PairObjective):
     """BCL on pairs; the consistent form is the default."""
 
+    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
+    alpha: Sweepable[Location] = Field(0.7, description=ALPHA)
+    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
     form: Form = Field("consistent", description=FORM)
-
-
-TWO_VIEWS = Bayesian
-PAIRS = BayesianPairs

@@ -17,6 +17,3 @@ class Biovil(Clip):
     name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name
     masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the cross-entropy of the masked words")
     mask_share: OpenFraction = Field(0.15, description="fraction of a sentence's tokens that are masked")
-
-
-PAIRS = Biovil

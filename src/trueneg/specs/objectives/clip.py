@@ -2,16 +2,13 @@
 
 from typing import Literal
 
-from trueneg.specs.objectives.base import PairObjective
+from trueneg.specs.objectives.base import PairLoss
 
 
-class Clip(PairObjective):
+class Clip(PairLoss):
     """InfoNCE in both directions (CLIP)."""
 
     IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)
     LOSS = "cl"
 
     name: Literal["clip"]
-
-
-PAIRS = Clip

@@ -4,23 +4,28 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
-from trueneg.specs.settings import Boolean, Probability, Sweepable
+from trueneg.specs.objectives.base import (
+    IMAGE_ETA,
+    SENTENCE_ETA,
+    ImageProbability,
+    PairObjective,
+    SentenceProbability,
+    TwoViewObjective,
+)
+from trueneg.specs.settings import Boolean, Sweepable
 
 
-class Debiased(Objective):
+class TwoViewDebiased(TwoViewObjective):
     """DCL: subtracts the expected share of false negatives."""
 
     name: Literal["dcl"]
-    class_probability: Sweepable[Probability]
+    class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
 
 
-class DebiasedPairs(Debiased):
+class PairDebiased(PairObjective):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
+    name: Literal["dcl"]
+    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
     smooth_bound: Boolean = Field(False, description="experimental: the sum of bound and estimate replaces their maximum")
-
-
-TWO_VIEWS = Debiased
-PAIRS = DebiasedPairs

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
 
 
@@ -15,8 +15,8 @@ class ThresholdGuide(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
-class LearnedThreshold(Objective):
-    """Removes negatives above thresholds learned per training sample and, for pairs, per direction (GloFND)."""
+class LearnedThreshold(EstimatorObjective):
+    """What GloFND in both kinds of study has in common."""
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
         "losses/estimators/guided.py",
@@ -25,12 +25,24 @@ class LearnedThreshold(Objective):
     )
     GUIDE = ThresholdGuide
     LOSS = "guided"
-    OF_TRAINING = Objective.OF_TRAINING | {"share", "threshold_rate", "start"}
+    OF_TRAINING = EstimatorObjective.OF_TRAINING | {"share", "threshold_rate", "start"}
 
     name: Literal["glofnd"]
     share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
     threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
     start: Fraction = Field(0.35, description="fraction of the run after which thresholds are learned and used")
 
+    def check_combination(self):
+        unused = [key for key, is_set in {"targets": self.has_rated_targets, "guide": self.guide is not None}.items() if is_set]
+        if unused:
+            setting = f".targets.name is {self.targets.name}, which needs a guide" if "targets" in unused else ".guide is set"
+            reason = "glofnd compares the networks' own similarities and takes no guide"
+            raise ValueError(f"{setting}, but {reason}; remove {' and '.join(unused)}")
 
-TWO_VIEWS = PAIRS = LearnedThreshold
+
+class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):
+    """Removes negatives above thresholds learned per training sample (GloFND)."""
+
+
+class PairLearnedThreshold(LearnedThreshold, PairObjective):
+    """Removes negatives above thresholds learned per training sample and direction (GloFND)."""

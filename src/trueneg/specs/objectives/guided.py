@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Real, Sweepable
 
 
-class GuidedRemoval(Objective):
-    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed, NV-Retriever, Qwen3)."""
+class GuidedRemoval(EstimatorObjective):
+    """What guided removal in both kinds of study has in common."""
 
     NEEDS_GUIDE = True
 
@@ -20,4 +20,9 @@ class GuidedRemoval(Objective):
     )
 
 
-TWO_VIEWS = PAIRS = GuidedRemoval
+class TwoViewGuidedRemoval(GuidedRemoval, TwoViewObjective):
+    """Removes images that a guide rates more similar than the anchor's own positive (GISTEmbed, NV-Retriever, Qwen3)."""
+
+
+class PairGuidedRemoval(GuidedRemoval, PairObjective):
+    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed, NV-Retriever, Qwen3)."""

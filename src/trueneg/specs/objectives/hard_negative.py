@@ -4,23 +4,31 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import BETA, Objective
-from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
+from trueneg.specs.objectives.base import (
+    BETA,
+    IMAGE_ETA,
+    SENTENCE_ETA,
+    ImageProbability,
+    PairObjective,
+    SentenceProbability,
+    TwoViewObjective,
+)
+from trueneg.specs.schedules import Linear, Scheduled, WarmStart
+from trueneg.specs.settings import Boolean, NonNegative, Sweepable
 
 
-class HardNegative(Objective):
+class TwoViewHardNegative(TwoViewObjective):
     """HCL: like DCL, with more weight on near negatives; class_probability 0 gives hardness weighting without debiasing."""
 
     name: Literal["hcl"]
-    class_probability: Sweepable[Probability]
-    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
+    class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
+    beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
 
 
-class HardNegativePairs(HardNegative):
+class PairHardNegative(PairObjective):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
 
+    name: Literal["hcl"]
+    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
+    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
-
-
-TWO_VIEWS = HardNegative
-PAIRS = HardNegativePairs

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable
 
 
-class Oracle(Objective):
-    """The mass over the known true negatives: uses labels or the truth to show the possible gain; not a usable method."""
+class Oracle(EstimatorObjective):
+    """What the oracles of both kinds of study have in common."""
 
     name: Literal["oracle"]
     rescaled: Boolean = Field(False, description="control: divide the mass by the share of negatives left")
@@ -22,4 +22,9 @@ class Oracle(Objective):
     shuffled: Boolean = Field(False, description="control: remove as many negatives, but at random")
 
 
-TWO_VIEWS = PAIRS = Oracle
+class TwoViewOracle(Oracle, TwoViewObjective):
+    """The mass over the known true negatives: uses labels to show the possible gain; not a usable method."""
+
+
+class PairOracle(Oracle, PairObjective):
+    """The mass over the known true negatives: uses the truth to show the possible gain; not a usable method."""

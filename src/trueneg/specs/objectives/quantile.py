@@ -4,15 +4,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Share, Sweepable
 
 
-class Quantile(Objective):
-    """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of GloFND)."""
+class Quantile(EstimatorObjective):
+    """What removal of the top share in both kinds of study has in common."""
 
     name: Literal["quantile"]
     share: Sweepable[Share] = Field(description="share of the negatives to remove")
 
 
-TWO_VIEWS = PAIRS = Quantile
+class TwoViewQuantile(Quantile, TwoViewObjective):
+    """Removes the share of an image's negatives with the largest logits (the control `fnd` of GloFND)."""
+
+
+class PairQuantile(Quantile, PairObjective):
+    """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of GloFND)."""

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import PairObjective
+from trueneg.specs.objectives.base import PairLoss
 from trueneg.specs.settings import NonNegative, Sweepable
 
 
-class Relaxed(PairObjective):
+class Relaxed(PairLoss):
     """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
 
     IMPLEMENTED_IN = ("losses/relaxed.py",)
@@ -16,6 +16,3 @@ class Relaxed(PairObjective):
 
     name: Literal["reco", "oc"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
-
-
-PAIRS = Relaxed

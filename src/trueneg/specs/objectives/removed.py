@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective, SimilarityObjective
+from trueneg.specs.objectives.base import AverageGuide, Components, OwnGuide, SimilarityObjective, Softmax, TwoViewObjective
 from trueneg.specs.settings import Count, Real, Sweepable
 
 TopK = Annotated[Count | None, Field(description="remove at most the k most similar samples of an anchor; null: no limit")]
 
 
-class Removed(SimilarityObjective):
+class PairRemoved(SimilarityObjective):
     """Removes negatives that are too similar; with top_k and a guide, False Negative Cancellation by elimination."""
 
     name: Literal["remove"]
@@ -22,7 +22,7 @@ class Removed(SimilarityObjective):
     top_k: TopK = None
 
 
-class RemovedViews(Objective):
+class TwoViewRemoved(TwoViewObjective):
     """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by elimination."""
 
     NEEDS_GUIDE = True
@@ -33,6 +33,8 @@ class RemovedViews(Objective):
     )
     top_k: TopK = None
 
-
-PAIRS = Removed
-TWO_VIEWS = RemovedViews
+    def check_combination(self):
+        super().check_combination()
+        if isinstance(self.targets, Softmax | Components) and isinstance(self.guide, OwnGuide | AverageGuide):
+            problem = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
+            raise ValueError(f"{problem}; use targets.name fnc, or another objective")

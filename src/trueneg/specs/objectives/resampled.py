@@ -13,6 +13,3 @@ class Resampled(SimilarityObjective):
 
     name: Literal["resample"]
     size: Sweepable[Count] = Field(32, description="negatives drawn per anchor")
-
-
-PAIRS = Resampled

@@ -13,6 +13,3 @@ class Reweighted(SimilarityObjective):
 
     name: Literal["reweight"]
     exponent: Sweepable[NonNegative] = Field(1.0, description="exponent of the weight 1 − max(0, similarity); 0: all weights 1")
-
-
-PAIRS = Reweighted

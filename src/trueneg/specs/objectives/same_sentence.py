@@ -5,17 +5,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import PairEstimatorObjective
-from trueneg.specs.settings import Sweepable
+from trueneg.specs.objectives.base import PairObjective
+from trueneg.specs.settings import Sweepable, values_of
 
 
-class SameSentence(PairEstimatorObjective):
+class SameSentence(PairObjective):
     """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
 
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
     LOSS = "oracle"
     MATCHES_REPORTS = True
-    OF_TRAINING = PairEstimatorObjective.OF_TRAINING | {"mode"}
+    OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]
     mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="excluded, or used as additional positives")
@@ -24,5 +24,7 @@ class SameSentence(PairEstimatorObjective):
     def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
         return settings["mode"] == "positives"
 
-
-PAIRS = SameSentence
+    def check_combination(self):
+        if "positives" in values_of(self.mode) and (self.targets is not None or self.decoupled):
+            raise ValueError(" computes its own loss; remove targets and decoupled")
+        super().check_combination()

@@ -4,23 +4,25 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective, SentenceProbability
+from trueneg.specs.objectives.base import PairObjective, SentenceProbability, TwoViewObjective
 from trueneg.specs.settings import Sweepable
 
 
-class Uncorrected(Objective):
+class TwoViewUncorrected(TwoViewObjective):
     """CL: InfoNCE / SimCLR, no correction."""
 
     name: Literal["cl"]
 
 
-class UncorrectedPairs(Uncorrected):
+class PairUncorrected(PairObjective):
     """CL on pairs, with an optional control that drops the gradients of some anchors."""
 
+    name: Literal["cl"]
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
         None, description="control: anchors that DCL with this η would clamp get no gradient; the others are uncorrected"
     )
 
-
-TWO_VIEWS = Uncorrected
-PAIRS = UncorrectedPairs
+    def check_combination(self):
+        if self.switched_off_by is not None and (self.targets is not None or self.decoupled):
+            raise ValueError(" computes its own loss; remove targets and decoupled")
+        super().check_combination()

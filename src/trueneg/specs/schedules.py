@@ -1,0 +1,47 @@
+"""Schedules: numbers that change over a run."""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Discriminator, Field, Tag
+
+from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Settings, Sweepable
+
+
+class WarmStart(Settings):
+    """One value at first, then another for the rest of the run: in BCL's warm-start, 0.5, then 0.7 for the last quarter."""
+
+    schedule: Literal["warm-start"]
+    before: NonNegative = Field(0.5, description="initial value")
+    after: NonNegative = Field(0.7, description="final value")
+    at: OpenFraction = Field(0.75, description="fraction of the run after which the value changes")
+
+
+class Linear(Settings):
+    """A change from one value to another in equal steps: BCL's β goes from 2 to 0 over 400 epochs, one step every 20 epochs."""
+
+    schedule: Literal["linear"]
+    start: NonNegative = Field(description="value at the start")
+    end: NonNegative = Field(description="value reached when the last interval ends")
+    every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
+
+
+class Adjusted(Settings):
+    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
+
+    schedule: Literal["adjusted"]
+    by: Literal["labels", "views"] = Field(
+        "labels",
+        description="labels: groups are the classes of validation images; views: the two views of an image are a group",
+    )
+    every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
+
+
+Number = TypeVar("Number")
+Schedules = TypeVar("Schedules")
+# A sweepable number, or a mapping: one of the schedules. The discriminator limits error messages to the intended branch.
+Scheduled = Sweepable[
+    Annotated[
+        Annotated[Number, Tag("number")] | Annotated[Schedules, Discriminator("schedule"), Tag("scheduled")],
+        Discriminator(lambda value: "scheduled" if isinstance(value, (dict, Settings)) else "number"),
+    ]
+]
