@@ -19,7 +19,6 @@ class DebiasedPairs(Debiased):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
-    smooth_bound: Boolean = Field(False, description="experimental: the sum of bound and estimate replaces their maximum")
 
 
 TWO_VIEWS = Debiased
