@@ -48,7 +48,7 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
 
 
 def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:
-    """Gather (B + H, …) rows of all processes: the first B = ``count`` of each, then the others of each; also return the rank."""
+    """Gather (B + H, …) rows of all processes: the first B = ``count`` of each, then the others of each; see :func:`gathered`."""
     everyone, rank = gathered(local, wanted)
     return torch.cat((everyone[:, :count].flatten(0, 1), everyone[:, count:].flatten(0, 1))), rank
 
