@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from trueneg.losses.base import Estimator, checked_shape
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
-from trueneg.losses.execution import gathered, outside_autocast, single_precision
+from trueneg.losses.execution import gathered, outside_autocast, single_precision, unit_length
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
 
@@ -114,12 +113,12 @@ class ContrastiveLoss(EstimatorLoss):
             raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both (B, D).")
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
-            views = functional.normalize(single_precision(torch.cat((z1, z2)))[0], dim=-1)
+            views = unit_length(single_precision(torch.cat((z1, z2)))[0])
             anchors = views / self.temperature
             positive = torch.linalg.vecdot(anchors, views.roll(count, 0))
             if extra_positives is not None:
                 checked_shape("extra_positives", extra_positives, (count, extra_positives.shape[1], dimensions))
-                further = functional.normalize(extra_positives.to(views.dtype), dim=-1).repeat(2, 1, 1)
+                further = unit_length(extra_positives.to(views.dtype)).repeat(2, 1, 1)
                 positive = torch.cat((positive[:, None], torch.linalg.vecdot(anchors[:, None], further)), dim=1)
             keys, rank = views, 0
             if self.gather_distributed:

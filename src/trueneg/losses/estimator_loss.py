@@ -79,30 +79,28 @@ class EstimatorLoss(nn.Module):
             raise ValueError(f"The number of samples is {layout.samples}; expected at least 2; a single sample has no negatives.")
         if facts.targets is None and self.target_rule is not None:
             facts = facts._replace(targets=self.target_rule(layout, facts.similarity))
-        rows = torch.arange(size, device=layout.device)
-        own_columns = layout.own_columns(rows)
-        facts = facts.checked(layout, self.estimator, own_columns, positive.dtype, self.gather_distributed)
+        facts = facts.checked(layout, self.estimator, positive.dtype, self.gather_distributed)
 
-        def of_rows(positive: Tensor, anchors: Tensor, rows: Tensor, own_columns: Tensor) -> tuple[Any, ...]:
-            logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own_columns, -math.inf)
-            known = facts.of_estimator(layout, self.estimator, rows, own_columns)
+        def of_rows(positive: Tensor, anchors: Tensor, indices: Tensor | None) -> tuple[Any, ...]:
+            logits = anchors if keys is None else layout.hide_own(anchors @ keys.mT, indices)
+            known = facts.of_estimator(layout, self.estimator, indices)
             kept = logits
             if facts.exclude is None:
                 mass = self.estimator.mass(positive, logits, floor=floor, count=negatives, **known)
             else:
-                excluded = layout.rows(facts.exclude, rows).scatter(1, own_columns, True)
+                excluded = layout.rows(facts.exclude, indices).scatter(1, layout.own_columns(indices), True)
                 kept = logits.masked_fill(excluded, -math.inf)
                 mass = self.estimator.mass_of_valid(positive, logits, ~excluded, floor=floor, **known)
             first = positive if positive.dim() == 1 else positive[:, 0]
-            targets = None if facts.targets is None else layout.weights(facts.targets, rows, own_columns)
+            targets = None if facts.targets is None else layout.weights(facts.targets, indices)
             loss = anchor_loss(mass.log, first, logits, targets, self.decoupled)
             return loss, mass.log, mass.at_bound, kept, mass.removed
 
-        by_anchor = positive, anchors, rows, own_columns
         if self.chunk_size is not None and self.chunk_size < size:
-            each, log_mass, at_bound = by_chunks(lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *by_anchor)
+            chunked = positive, anchors, layout.all_anchors
+            each, log_mass, at_bound = by_chunks(lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *chunked)
             return ContrastiveTerms(each.mean(), positive.view(size, -1), (), log_mass, at_bound)
-        each, log_mass, at_bound, kept, removed = of_rows(*by_anchor)
+        each, log_mass, at_bound, kept, removed = of_rows(positive, anchors, None)
         is_read = self.estimator.needs_similarity or removed is None
         similarity = layout.by_column(facts.similarity) if is_read and facts.similarity is not None else None
         details = [() if value is None else (value,) for value in (removed, similarity, facts.targets)]

@@ -35,20 +35,18 @@ class SampleFacts(NamedTuple):
     exclude: Tensor | None = None
     targets: Any = None
 
-    def checked(
-        self, layout: Layout, estimator: Estimator, own_columns: Tensor, dtype: torch.dtype, gather_distributed: bool
-    ) -> "SampleFacts":
+    def checked(self, layout: Layout, estimator: Estimator, dtype: torch.dtype, gather_distributed: bool) -> "SampleFacts":
         """Return the facts after checking them, with the labels of all processes, and targets in the dtype of the logits.
 
         Raises:
             ValueError: if a shape is wrong, a fact that the estimator needs is missing, or a value is out of range.
         """
         eta, labels, targets = self.class_probability, None, self.targets
-        count, anchors, candidates = layout.count, len(own_columns), layout.candidates
+        count, anchors, candidates = layout.count, layout.views * layout.count, layout.candidates
         if isinstance(eta, Tensor) and eta.dim() > 0:
             eta = checked_shape("class_probability", eta, (count,)).to(layout.device)
         if estimator.needs_similarity or self.similarity is not None:
-            check_known("negative_similarity", self.similarity, own_columns)
+            check_known("negative_similarity", self.similarity, layout)
         if self.positive_similarity is not None:
             check_known("positive_similarity", checked_shape("positive_similarity", self.positive_similarity, (anchors,)))
         if self.exclude is not None and self.exclude.dtype != torch.bool:
@@ -62,14 +60,17 @@ class SampleFacts(NamedTuple):
             targets = checked_targets(targets, (anchors if len(targets) == anchors else count, candidates)).to(dtype)
         return self._replace(class_probability=eta, labels=labels, targets=targets)
 
-    def of_estimator(self, layout: Layout, estimator: Estimator, anchors: Tensor, own_columns: Tensor) -> dict[str, Any]:
-        """Return what an estimator takes about these anchors: keyword arguments of :meth:`Estimator.mass`."""
+    def of_estimator(self, layout: Layout, estimator: Estimator, anchors: Tensor | None) -> dict[str, Any]:
+        """Return what an estimator takes about some anchors (None: all), keyword arguments of :meth:`Estimator.mass`."""
         eta = self.class_probability
         eta = layout.rows(eta, anchors) if isinstance(eta, Tensor) and eta.dim() > 0 else eta
         known: dict[str, Any] = {"class_probability": eta, "views": layout.views}
         if estimator.needs_labels:
-            by_label = None if self.labels is None else self.labels[own_columns[:, :1]] == self.labels
-            known["same_class"] = layout.by_column(layout.rows(self.same_class, anchors) if by_label is None else by_label)
+            if self.labels is None:
+                same_class = layout.rows(self.same_class, anchors)
+            else:
+                same_class = self.labels[layout.own_columns(anchors)[:, :1]] == self.labels
+            known["same_class"] = layout.by_column(same_class)
         if estimator.needs_similarity:
             known["similarity"] = layout.by_column(layout.rows(self.similarity, anchors))
         if self.positive_similarity is not None:
@@ -77,13 +78,13 @@ class SampleFacts(NamedTuple):
         return known
 
 
-def check_known(name: str, similarity: Tensor | None, own_columns: Tensor | None = None) -> None:
+def check_known(name: str, similarity: Tensor | None, layout: Layout | None = None) -> None:
     """Check that a known similarity is not missing and, on a CPU, that it has no NaN where it is used.
 
     Args:
         name: its name, for messages.
         similarity: values, (A,), (A, G + H) or (A, K).
-        own_columns: (A, V) column indices of the V views of each anchor's own sample, where NaN is allowed.
+        layout: of the similarity's rows and columns; NaN is allowed in the columns of each anchor's own sample.
 
     Raises:
         ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
@@ -93,8 +94,8 @@ def check_known(name: str, similarity: Tensor | None, own_columns: Tensor | None
     if similarity.device.type != "cpu" or not similarity.sum().isnan():  # the sum takes a twentieth of the time
         return
     wrong = similarity.isnan()
-    if own_columns is not None:
-        wrong.scatter_(1, own_columns % similarity.shape[1], False)  # with one column per sample, all views share it
+    if layout is not None:
+        wrong.scatter_(1, layout.own_columns(None) % similarity.shape[1], False)  # with one column per sample, all views share it
     if wrong.any():
         raise ValueError(f"{name} contains NaN; expected numbers.")
 
