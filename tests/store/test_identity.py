@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.projects import Project, new_project
-from tests.studies import tiny_study, tiny_words, tiny_world
+from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.config import runs
 from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
@@ -195,6 +195,16 @@ def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(sectio
     older[section][key] = identity.frozen()["image-text"][section][key]
     assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
     identity.refuse_other_settings(Path("run.json"), older, run.settings)
+
+
+def test_a_record_of_dcl_with_the_removed_smooth_bound_keeps_its_id_at_the_default():
+    run = first_run("world", {"words": tiny_words(), "world": tiny_world()}, "DCL-LM")
+    older = copy.deepcopy(dict(run.settings))
+    assert "smooth_bound" not in older["objective"]
+    older["objective"]["smooth_bound"] = False
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
+    older["objective"]["smooth_bound"] = True
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") != identity.run_id(run, "data")
 
 
 @pytest.mark.parametrize("guide", [{"name": "self"}, {"name": "ema", "momentum": 0.99}])

@@ -49,7 +49,7 @@ class OpenClipLoss(CrossModalLoss):
         ['contrastive_loss']
     """
 
-    def forward(
+    def forward(  # type: ignore[override]  # OpenCLIP's arguments
         self,
         image_features: Tensor,
         text_features: Tensor,
@@ -150,7 +150,7 @@ class RankingLoss(CrossModalLoss):
         self.guide = None if guide is None else guide.eval()
         self.same_text = same_text
 
-    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Return the scalar loss; 0 for a single pair without hard negatives.
 
         Args:
