@@ -88,7 +88,8 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequen
         ranked = torch.zeros_like(area)
         first = slice(RANKED)
         area[first], ranked[first] = _areas(score[first].double(), truth[first], valid[first])
-        parts.append(Agreement(*(each.sum(1).double() for each in (truth & marked, marked, truth)), area, ranked))
+        hits, marks, positives = (each.sum(1).double() for each in (truth & marked, marked, truth))
+        parts.append(Agreement(hits, marks, positives, area, ranked))
     return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
