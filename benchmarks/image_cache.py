@@ -4,7 +4,7 @@ Run it on an idle machine, with about 2 GB of free disk space and as much free m
 
     python benchmarks/image_cache.py [--rounds 3] [--threads 1] [--device cpu] [--folder .]
 
-It writes a source whose training images exceed the budget of ``trueneg.training.image_loading``, and prints a Markdown table.
+It writes a source whose training images exceed the budget of ``trueneg.data.image_loading``, and prints a Markdown table.
 Each network trains the same updates in three ways, which take turns: with the images on the device (a larger budget), from disk
 with the file in the system's cache, and from disk with the file evicted from the cache before every turn. Only speed is measured,
 so the pixels are noise; the sentences are the phantom's. The last rows measure the reader alone, without training.
@@ -25,12 +25,12 @@ import numpy as np
 import torch
 
 from trueneg.config import image_text_study as sections
+from trueneg.data import image_loading
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.specs import encoders, objectives
 from trueneg.specs.settings import tag_of
-from trueneg.training import image_loading
 from trueneg.training.image_text import ImageText
 
 IMAGES, SIDE = 32_000, 224  # 70 % are for training: 1.05 GiB

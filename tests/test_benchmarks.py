@@ -16,10 +16,10 @@ from tests.data.pictures import encoded, picture
 from tests.data.test_reports import XML, archive
 from tests.projects import ROOT
 from trueneg.config.reading import read_configuration
+from trueneg.data import image_loading
 from trueneg.data.reports import open_i
 from trueneg.specs import encoders
 from trueneg.store.rows import to_table
-from trueneg.training import image_loading
 
 
 @pytest.fixture

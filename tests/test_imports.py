@@ -76,6 +76,7 @@ class Sources:
         texts = [each for each in ast.walk(node) if isinstance(each, ast.JoinedStr)]
         found = {"".join(pattern_of(part, module) for part in text.values) for text in texts}
         found |= set(map(re.escape, strings_in(node)))
+        found = {name.partition(":")[0] for name in found}  # of a module, or of what it defines
         return {name for name in found if re.match(rf"{self.package}(\\\.\w|$)", name)}
 
     def top_level_names(self, module: str) -> set[str]:

@@ -9,7 +9,6 @@ from trueneg.losses.build import parameters
 from trueneg.losses.targets import RULES
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.specs.settings import models_within, tag_of
-from trueneg.training.image_text_objectives import IN_LIBRARY
 
 OF_TRAINING = {
     *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
@@ -25,7 +24,7 @@ OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
 def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_defaults(objective):
     settings = {key: field for key, field in objective.model_fields.items() if key not in OF_TRAINING}
     for name in objective.model_fields["name"].annotation.__args__:
-        taken = LEARNED if name == "glofnd" else parameters(IN_LIBRARY.get(name, name))
+        taken = LEARNED if name == "glofnd" else parameters(objective.LOSS or name)
         assert set(settings) <= set(taken)
         different = {key for key, field in settings.items() if not field.is_required() and field.default != taken[key]}
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS

@@ -9,7 +9,7 @@ from tests.docs.pages import PAGES, blocks
 from tests.text.models import bert, tokenizer
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.training.guides import read_features
+from trueneg.training.guides.features import read_features
 
 NAMED_MODEL = "path/or/name-on-the-hub"
 # Their examples belong to files that this page has its reader write; test_extend.py follows it.

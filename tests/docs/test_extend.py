@@ -11,6 +11,33 @@ from tests.docs.pages import ROOT, blocks
 from tests.projects import new_project
 
 PAGE = "docs/extend.md"
+NEW_METHODS = {
+    "A method with state": ({"name": "smoothed", "momentum": 0.9}, "objective", "smoothed"),
+    "A guide": ({"name": "guided", "guide": {"name": "snapshot", "every": 2}}, "guide", "snapshot"),
+}
+RESUMED = """
+import json, sys, torch
+from tests.studies import first_run, tiny_study
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import make_subset
+from trueneg.training.simclr import SimCLR
+
+study = tiny_study()
+study["objectives"]["New"] = json.loads(sys.argv[1])
+run, source = first_run("tiny", {"tiny": study}, "New"), load_source("digits")
+subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+whole, resumed = (SimCLR(run.settings, 0, source, subset, torch.device("cpu")) for _ in range(2))
+states = []
+def save():
+    tensors, values = whole.state()
+    states.append(({name: value.clone() for name, value in tensors.items()}, values))
+whole.train_epoch(save)
+resumed.load_state(*states[4])
+resumed.train_epoch()
+assert whole.guide.state_dict().keys() & states[0][0].keys()
+for name, value in whole.state()[0].items():
+    assert torch.equal(value, resumed.state()[0][name]), name
+"""
 VERSIONS = """
 import json
 from trueneg.store.versions import objective_files, today
@@ -186,6 +213,21 @@ def test_a_new_estimator_needs_only_new_files_and_affects_only_its_own_runs(proj
     assert edited["versions"] == after["versions"]
     changed = {file for file, checksum in edited["files"].items() if after["files"][file] != checksum}
     assert changed == {"losses/estimators/trimmed.py"}
+
+
+@pytest.mark.parametrize("section", NEW_METHODS)
+def test_a_guide_needs_only_new_files_and_resumes_bit_for_bit(project, section):
+    objective, kind, name = NEW_METHODS[section]
+    (project.path / "tests").mkdir()
+    for module in ("__init__.py", "projects.py", "studies.py"):
+        (project.path / "tests" / module).write_text((ROOT / "tests" / module).read_text())
+    before = code_of(project)["versions"]
+    assert not [title for title in titles(section) if (ROOT / title).exists()]
+    write_files(PAGE, project, section)
+    assert code_of(project)["versions"] == before | {f"{kind}/images/{name}": 1, f"{kind}/image-text/{name}": 1}
+    run_in(project, [sys.executable, "-c", RESUMED, json.dumps(objective)])
+    said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/training/test_{name}.py"])
+    assert "1 passed" in said
 
 
 @pytest.mark.long

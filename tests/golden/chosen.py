@@ -57,7 +57,6 @@ PAIRS: dict[str, Objective] = {
     "dcl at the bound": {"name": "dcl", "directions": "both"} | AT_BOUND | LOW_SCALE,
     "hcl at the bound": {"name": "hcl", "directions": "both", "beta": 0.5, "class_probability": 0.85} | LOW_SCALE,
     "dcl at the bound, with its gradient": {"name": "dcl", "bound_gradient": True} | AT_BOUND | LOW_SCALE,
-    "dcl at the bound, smooth": {"name": "dcl", "smooth_bound": True} | AT_BOUND | LOW_SCALE,
     "cl, switched off by a number": {"name": "cl", "directions": "both", "switched_off_by": 0.9} | LOW_SCALE,
     "cl, fixed logit scale": {"name": "cl", "logit_scale": 5.0, "learned_logit_scale": False},
     "oracle, precision and recall": {"name": "oracle", "precision": 0.6, "recall": 0.5},

@@ -28,6 +28,8 @@ from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.store.versions import training_versions
+from trueneg.training.guides.ema import EmaGuide
+from trueneg.training.guides.thresholds import ThresholdGuide
 from trueneg.training.image_text import ImageText
 from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
@@ -144,9 +146,9 @@ def _started(settings: Mapping[str, Any]) -> TrainingRun:
             training: TrainingRun = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
     else:
         training = ImageText(settings, 0, *_textures(), CPU)
-    for module in (training.network, training.average, training.thresholds):
-        if module is not None:
-            module.double()
+    training.network.double()
+    if training.guide is not None:
+        training.guide.double()
     return training
 
 
@@ -167,11 +169,12 @@ def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str
         while training.epoch < training.epochs:
             row = training.train_epoch()
         result = {"losses": losses, "weights": change(before, training.network.state_dict(), depth)}
-        if training.average is not None:
-            average = copied(training.average.module.state_dict())
+        if isinstance(training.guide, EmaGuide):
+            average = copied(training.guide.average.module.state_dict())
             result["average"] = next(iter(change(before, average, 0).values()))
-        if training.thresholds is not None:
-            result["thresholds"] = next(iter(summary(copied(training.thresholds.state_dict()), 0).values()))
+        if isinstance(training.guide, ThresholdGuide):
+            thresholds = training.guide.thresholds
+            result["thresholds"] = next(iter(summary(copied(thresholds.state_dict()), 0).values()))
         if with_row:
             result["rates"] = rates
             result["row"] = {key: value for key, value in row.items() if not key.endswith(TIMES)}

@@ -33,12 +33,6 @@ def debiased(positives, negatives, eta, floor):
     return estimate if estimate > bound else bound
 
 
-def smoothly_debiased(positives, negatives, eta, floor):
-    estimate = bracket(exp_sum(negatives), positives, len(negatives), eta)
-    bound = len(negatives) * math.exp(floor)
-    return estimate + bound if estimate > 0 else torch.tensor(bound, dtype=torch.float64)
-
-
 def hard_negative(positives, negatives, eta, floor, beta):
     count = len(negatives)
     importance = [torch.exp(beta * u) for u in negatives]

@@ -20,14 +20,13 @@ def test_chunks_give_a_learned_class_probability_the_same_gradient():
 def test_chunks_keep_the_gradient_of_the_bound():
     text, image, _ = draw(2, 7, 5)
     scale = torch.tensor(9.0, dtype=torch.float64, requires_grad=True)
-    for smooth in (False, True):
-        gradients = []
-        for chunk_size in (None, 3):
-            loss = CrossModalLoss(Debiased(0.3, smooth), bound_gradient=True, chunk_size=chunk_size)
-            terms = loss.of_features(0.5 * text, 0.5 * image, scale)
-            gradients.append(torch.autograd.grad(terms.loss, [text, image, scale]))
-            assert bool(terms.at_bound.any())
-        torch.testing.assert_close(*gradients)
+    gradients = []
+    for chunk_size in (None, 3):
+        loss = CrossModalLoss(Debiased(0.3), bound_gradient=True, chunk_size=chunk_size)
+        terms = loss.of_features(0.5 * text, 0.5 * image, scale)
+        gradients.append(torch.autograd.grad(terms.loss, [text, image, scale]))
+        assert bool(terms.at_bound.any())
+    torch.testing.assert_close(*gradients)
 
 
 def test_chunks_are_recomputed_in_the_precision_of_the_forward_pass():

@@ -27,6 +27,7 @@ from trueneg.losses import (
     build,
 )
 from trueneg.losses.base import MaskedLogSumExp
+from trueneg.losses.layout import Layout
 from trueneg.losses.targets import Attracted, HalfUniform
 
 PROPERTIES = settings(deadline=None, max_examples=15)
@@ -293,13 +294,13 @@ def test_a_guides_similarity_of_a_sample_with_itself_is_ignored(estimator, chunk
 
 def test_targets_are_on_the_device_of_the_anchors():
     elsewhere = torch.device("meta")
-    assert HalfUniform()(4, 8, 1, None, views=2, device=elsewhere).device == elsewhere
-    assert Attracted()(4, 4, 0, torch.zeros(4, 4, device=elsewhere), views=1).device == elsewhere
+    assert HalfUniform()(Layout(4, 8, 8, views=2, offset=4, device=elsewhere), None).device == elsewhere
+    assert Attracted()(Layout(4, 4, 4, device=elsewhere), torch.zeros(4, 4, device=elsewhere)).device == elsewhere
 
 
 def test_targets_from_half_precision_similarities_sum_to_1():
     for dtype in (torch.float16, torch.bfloat16):
-        rows = Attracted(0.0)(64, 64, 0, uniform(64, 64, seed=3).to(dtype), views=1)
+        rows = Attracted(0.0)(Layout(64, 64, 64), uniform(64, 64, seed=3).to(dtype))
         torch.testing.assert_close(rows.sum(1), torch.ones(64))
 
 
@@ -372,16 +373,16 @@ class TestFalseNegativeCancellation:
         book.assert_same(actual, sum(losses) / len(losses), [z1, z2])
 
     def test_at_most_top_k_samples_attract_and_ties_at_the_last_do_not(self):
-        rows = Attracted(0.0, top_k=1)(4, 4, 0, self.SIMILARITY, views=1)
+        rows = Attracted(0.0, top_k=1)(Layout(4, 4, 4), self.SIMILARITY)
         assert rows.gt(0).sum(1).tolist() == [2, 2, 2, 2]
         tied = self.SIMILARITY.clone()
         tied[0, 3] = 0.9
-        assert Attracted(0.0, top_k=1)(4, 4, 0, tied, views=1)[0].tolist() == [1, 0, 0, 0]
+        assert Attracted(0.0, top_k=1)(Layout(4, 4, 4), tied)[0].tolist() == [1, 0, 0, 0]
 
     def test_a_sample_is_as_similar_as_its_nearest_view(self):
         views = torch.full((6, 6), -1.0)
         views[4, 2] = 0.9  # the second view of sample 1 and the first of sample 2
-        rows = Attracted(0.7)(3, 3, 0, views, views=2)
+        rows = Attracted(0.7)(Layout(3, 3, 3, views=2), views)
         torch.testing.assert_close(rows, torch.tensor([[1, 0, 0], [0, 1 / 3, 2 / 3], [0, 0, 1]]))
 
 
@@ -390,7 +391,7 @@ def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
     targets = 0.5 * torch.eye(4, dtype=torch.float64) + 0.5 / 4
     actual = build({"name": "cl", "targets": {"name": "half_uniform"}}, temperature=0.5)(z1, z2)
     torch.testing.assert_close(actual, two_views(z1, z2, 0.5, none_removed, targets), rtol=1e-6, atol=1e-6)
-    assert HalfUniform()(2, 6, 2, None, views=2)[1, 5].item() == pytest.approx(0.5 + 0.5 / 6)
+    assert HalfUniform()(Layout(2, 6, 6, views=2, offset=4), None)[1, 5].item() == pytest.approx(0.5 + 0.5 / 6)
 
 
 class TestSoftmaxTargets:
@@ -569,8 +570,8 @@ class TestControlsOfTheOracle:
         (lambda: Oracle(recall=1.5), r"recall is 1\.5"),
         (lambda: Attracted(math.inf), "threshold is inf"),
         (lambda: Attracted(top_k=0), "top_k is 0"),
-        (lambda: Attracted(top_k=4)(4, 4, 0, torch.zeros(4, 4), views=1), "top_k is 4.*3"),
-        (lambda: Attracted()(4, 4, 0, None, views=1), "negative_similarity is missing"),
+        (lambda: Attracted(top_k=4)(Layout(4, 4, 4), torch.zeros(4, 4)), "top_k is 4.*3"),
+        (lambda: Attracted()(Layout(4, 4, 4), None), "negative_similarity is missing"),
         (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3)), "Guided needs positive_similarity"),
         (lambda: two(Guided(), positive_similarity=torch.zeros(3)), "negative_similarity is missing"),
         (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3), positive_similarity=torch.zeros(2)), r"\(2,\).*\(6,\)"),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from trueneg.models.clip_encoders import clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.text_encoders import tokenise
-from trueneg.training.guides import moving_average
+from trueneg.training.guides.ema import EmaGuide
 
 open_clip = pytest.importorskip("open_clip", reason="compares with open_clip's own model (the extra clip)")
 
@@ -122,11 +123,11 @@ def test_images_are_normalised_as_in_the_published_configuration(tmp_path, files
 
 @torch.no_grad()
 def test_a_moving_average_of_the_network_stays_finite(model):
-    average = moving_average(model, {"name": "ema", "momentum": 0.9})
+    guide = EmaGuide({"momentum": 0.9}, SimpleNamespace(network=model))
     for _ in range(3):
-        average.update_parameters(model)
+        guide.after_update()
     tokens = {"input_ids": torch.ones(2, 4, dtype=torch.int64), "attention_mask": torch.ones(2, 4, dtype=torch.int64)}
-    torch.testing.assert_close(average.module.embed_texts(**tokens), model.embed_texts(**tokens))
+    torch.testing.assert_close(guide.average.module.embed_texts(**tokens), model.embed_texts(**tokens))
 
 
 def test_gradients_reach_every_parameter(model):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -16,7 +17,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer, 
 
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
-from trueneg.training.guides import moving_average
+from trueneg.training.guides.ema import EmaGuide
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pleural", "##s", "effusion", "heart", "is", "enlarged", "."]
 SENTENCES = ["No pleural effusion.", "Heart is enlarged", "no effusions"]
@@ -111,11 +112,11 @@ def test_small_bert_is_initialised_from_torchs_generator():
 @torch.no_grad()
 def test_a_moving_average_of_constant_weights_does_not_change_vectors(folder):
     encoder = BertTextEncoder(load_bert(folder)[0], "mean")
-    average = moving_average(encoder, {"name": "ema", "momentum": 0.9})
+    guide = EmaGuide({"momentum": 0.9}, SimpleNamespace(network=encoder))
     for _ in range(3):
-        average.update_parameters(encoder)
+        guide.after_update()
     tokens = torch.ones(2, 9, dtype=torch.int64)
-    torch.testing.assert_close(average(tokens, tokens), encoder(tokens, tokens))
+    torch.testing.assert_close(guide.average(tokens, tokens), encoder(tokens, tokens))
 
 
 def test_batches_are_padded_to_their_longest_text(tokenizer):

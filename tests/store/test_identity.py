@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.projects import Project, new_project
-from tests.studies import tiny_study, tiny_words, tiny_world
+from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.config import runs
 from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
@@ -22,7 +22,7 @@ from trueneg.losses.registry import ESTIMATORS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
-from trueneg.training.guides import rate_views
+from trueneg.training.guides.thresholds import ThresholdGuide
 
 TRAINING_KEY = "    temperature: Sweepable[Positive] = Field(0.5, "
 IDS = """
@@ -177,6 +177,16 @@ def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(sectio
     identity.refuse_other_settings(Path("run.json"), older, run.settings)
 
 
+def test_a_record_of_dcl_with_the_removed_smooth_bound_keeps_its_id_at_the_default():
+    run = first_run("world", {"words": tiny_words(), "world": tiny_world()}, "DCL-LM")
+    older = copy.deepcopy(dict(run.settings))
+    assert "smooth_bound" not in older["objective"]
+    older["objective"]["smooth_bound"] = False
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
+    older["objective"]["smooth_bound"] = True
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") != identity.run_id(run, "data")
+
+
 @pytest.mark.parametrize("guide", [{"name": "self"}, {"name": "ema", "momentum": 0.99}])
 def test_a_record_with_a_removed_key_of_a_nested_setting_keeps_its_id(guide):
     older, newer = recorded(), recorded()
@@ -217,6 +227,6 @@ def test_every_objective_names_the_file_that_implements_it():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
                 modules = [] if name in NOT_TRAINED else [classes[name].__module__]
-                modules += [LearnedThresholds.__module__, rate_views.__module__] if name == "glofnd" else []
+                modules += [LearnedThresholds.__module__, ThresholdGuide.__module__] if name == "glofnd" else []
                 files = [f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in (model.__module__, *modules)]
                 assert files == list(model.files()), name

@@ -10,6 +10,7 @@ import pytest
 
 from trueneg.config.runs import training_kind
 from trueneg.specs import encoders, stages, tasks
+from trueneg.specs.guides import GUIDES
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS, base
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import tag_of
@@ -64,23 +65,23 @@ def raise_version(monkeypatch, name):
     elif first == "task":
         models = [by_kind[rest[0]][1][rest[1]]]
     else:
-        module = encoders if "encoder" in first else base
-        models = [model for model in vars(module).values() if isinstance(model, type) and (first, *rest) in named(module, model)]
+        classes = {"targets": vars(base).values(), "guide": set(GUIDES.values())}.get(first, vars(encoders).values())
+        models = [model for model in classes if isinstance(model, type) and (first, *rest) in named(model)]
     (model,) = models
     monkeypatch.setattr(model, "VERSION", 2)
 
 
-def named(module, model):
+def named(model):
     """Return the names of the versions that a class of encoders, guides or targets defines."""
     places = {
         encoders.SmallResNetSettings: ("encoder", "images"),
         encoders.SmallEncoderSettings: ("encoder", "image-text"),
         encoders.PretrainedTextEncoderSettings: ("text_encoder", "image-text"),
-        base.WordGuide: ("guide", "image-text"),
+        GUIDES["words"]: ("guide", "image-text"),
     }
     if model in places:
         return [(*places[model], name) for name in tag_of(model)[1]]
-    shared = {base.Softmax: "targets", base.LabelGuide: "guide", base.AverageGuide: "guide"}
+    shared = {base.Softmax: "targets", GUIDES["labels"]: "guide", GUIDES["ema"]: "guide"}
     return (
         [(shared[model], kind, name) for kind in ("images", "image-text") for name in tag_of(model)[1]] if model in shared else []
     )

@@ -9,12 +9,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.integrate import trapezoid
 
 from tests.theory.sweeps import SWEEPS
 from trueneg.losses import Bayesian
 from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXPERIMENTS
 from trueneg.theory import Setting, simulate_scores
+from trueneg.theory.bound_experiments import SmoothlyBounded
 from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.experiments import run, write_experiment
 
@@ -163,6 +165,14 @@ def test_theorem_4_is_uninformative(frames):
     frame = frames["generalisation_terms"].set_index(["encoders", "term"])["value"]
     for encoders in ("all functions", "linear maps"):
         assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C (no information)"]
+
+
+def test_the_smooth_bound_equals_the_sum_of_estimate_and_bound():
+    """Three negatives with e^u = 1, 2 and 3, and e^p = 1 or, so that the estimate is negative, 30."""
+    positive = torch.tensor([1.0, 30.0], dtype=torch.float64).log()
+    negatives = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64).log().repeat(2, 1)
+    mass = SmoothlyBounded(0.1)(positive, negatives, floor=-2.0).exp()
+    assert mass.tolist() == pytest.approx([(6 - 0.1 * 3) / 0.9 + 3 * math.exp(-2), 3 * math.exp(-2)])
 
 
 def test_the_smooth_bound_adds_the_bound_and_keeps_gradients(frames):

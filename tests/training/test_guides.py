@@ -1,5 +1,6 @@
 """Guides rate the samples of a batch, runs with a guide resume bit for bit, and masks are compared with the truth."""
 
+import functools
 import math
 import re
 
@@ -19,9 +20,14 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
+from trueneg.specs.guides.own import OwnGuide as Settings
+from trueneg.specs.objectives.base import Objective
 from trueneg.store.identity import identity
 from trueneg.store.run_files import run_checksums
-from trueneg.training.guides import rate_features, rate_labels, rate_pairs, rate_views, read_features
+from trueneg.training.guides import build_guide
+from trueneg.training.guides.base import Batch, Guide, rate_pairs, rate_views
+from trueneg.training.guides.features import rate_features, read_features
+from trueneg.training.guides.labels import rate_labels
 from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
 from trueneg.training.simclr import SimCLR
@@ -102,10 +108,10 @@ def test_a_killed_run_resumes_with_the_same_weights_and_rows(source, tmp_path, n
 def test_no_threshold_is_learned_or_used_before_the_start(source):
     training = started(source, settings=with_objective(OBJECTIVES["learned thresholds"] | {"start": 0.5, "share": 0.5}, epochs=2))
     row = training.train_epoch()
-    assert training.thresholds.values.eq(1).all()
+    assert training.guide.thresholds.values.eq(1).all()
     assert np.isnan(row["mask precision common"])  # nothing was marked
     training.train_epoch()
-    assert training.thresholds.updates.sum() == training.updates_per_epoch * training.batch_size
+    assert training.guide.thresholds.updates.sum() == training.updates_per_epoch * training.batch_size
 
 
 def test_classes_are_rated_1_if_equal_and_0_otherwise():
@@ -116,7 +122,7 @@ def test_classes_are_rated_1_if_equal_and_0_otherwise():
 
 def test_the_moving_average_equals_its_recursion(source):
     training = started(source, settings=with_objective(OBJECTIVES["guided"]))
-    average = {key: value.clone() for key, value in training.average.module.state_dict().items()}
+    average = {key: value.clone() for key, value in training.guide.average.module.state_dict().items()}
     for key, value in training.network.state_dict().items():
         assert torch.equal(average[key], value)
     for _ in range(2):
@@ -128,9 +134,21 @@ def test_the_moving_average_equals_its_recursion(source):
             for key, value in network.items():
                 if value.is_floating_point():
                     average[key] = 0.9 * average[key] + 0.1 * value
-    for key, value in training.average.module.state_dict().items():
+    for key, value in training.guide.average.module.state_dict().items():
         if value.is_floating_point():
             torch.testing.assert_close(value, average[key], rtol=1e-5, atol=1e-7)
+
+
+class Overwriting(Guide):
+    def __init__(self, settings, run):
+        super().__init__(settings, run)
+        self.network = torch.nn.Linear(1, 1)
+
+
+def test_a_guide_cannot_overwrite_the_network_in_a_checkpoint(monkeypatch):
+    monkeypatch.setattr(Settings, "IMPLEMENTATION", f"{__name__}:Overwriting")
+    with pytest.raises(ValueError, match="Overwriting is called network"):
+        build_guide(Objective, {"guide": {"name": "self"}}, None)
 
 
 def test_a_guide_does_not_change_weights_batches_or_views(source):
@@ -161,9 +179,9 @@ class TestFrozenFeatures:
         guide = self.saved(tmp_path / "features.safetensors", len(source.images))
         training = started(source, settings=with_objective({"name": "guided", "margin": 0.2, "guide": guide}))
         every = read_features(guide["path"], {"images": len(source.images)}, "digits")["images"]
-        images = training.images[:5].numpy()
+        images = training.data.images[:5].numpy()
         rows = [int(np.flatnonzero((source.images == image).all((1, 2, 3)))[0]) for image in images]
-        assert torch.equal(training.features[:5], every[rows])
+        assert torch.equal(training.guide.features["images"][:5], every[rows])
         train_one_update(training)
 
     def test_the_data_checksum_covers_the_file(self, source, tmp_path):
@@ -297,6 +315,11 @@ def test_objectives_without_a_mask_have_no_such_columns(source):
     assert isinstance(started(source).loss.estimator, Uncorrected)
 
 
+def rated_by_guide(training, pairs, inputs):
+    """Return the similarities of a batch of pairs according to a guide other than the networks being trained."""
+    return training.rated(Batch(pairs._asdict(), functools.partial(training._rated_by, inputs, None)))
+
+
 ALBEF = {"name": "softmax", "temperature": 0.1, "share": 0.4}
 PAIR_OBJECTIVES = {
     "ema": {"name": "guided", "guide": {"name": "ema", "momentum": 0.5}},
@@ -336,7 +359,7 @@ class TestPairs:
     def test_a_new_average_rates_like_the_networks_without_dropout(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "ema", "momentum": 0.5})
         pairs, inputs = next(training.batches(1))
-        rated = training._rated(pairs, inputs)
+        rated = rated_by_guide(training, pairs, inputs)
         training.network.eval()
         scores = training.model.region_similarity(*training._embed(inputs, training.model))
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
@@ -345,7 +368,7 @@ class TestPairs:
     def test_labels_are_rated_by_the_cosine_of_positive_masks(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "labels"})
         pairs, inputs = next(training.batches(1))
-        rated = training._rated(pairs, inputs)
+        rated = rated_by_guide(training, pairs, inputs)
         labels = training.data.labels[pairs.images].nan_to_num(0).eq(1).double().numpy()
         norms = np.linalg.norm(labels, axis=1)
         expected = labels @ labels.T / np.maximum(norms[:, None] * norms, 1e-9)
@@ -356,7 +379,7 @@ class TestPairs:
     def test_words_are_rated_by_tf_idf(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": False})
         pairs, inputs = next(training.batches(1))
-        rated = training._rated(pairs, inputs)
+        rated = rated_by_guide(training, pairs, inputs)
         words = [re.findall(r"\w\w+", text.lower()) for text in training.data.texts]
         idf = {w: math.log((1 + len(words)) / (1 + sum(w in text for text in words))) + 1 for text in words for w in text}
 
@@ -378,9 +401,9 @@ class TestPairs:
             for permuted in (False, True)
         )
         every = torch.arange(len(plain.data.texts))
-        assert not torch.equal(plain.words(every), permuted.words(every))
+        assert not torch.equal(plain.guide.overlap(every), permuted.guide.overlap(every))
         # the same overlaps, between other sentences
-        torch.testing.assert_close(plain.words(every).sum(), permuted.words(every).sum())
+        torch.testing.assert_close(plain.guide.overlap(every).sum(), permuted.guide.overlap(every).sum())
 
     def test_a_source_without_words_or_labels_is_reported(self):
         source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())
@@ -398,7 +421,7 @@ class TestPairs:
         pairs, inputs = next(training.batches(1))
         training.backward(pairs, inputs)
         count = len(training.data.images)
-        learned = [number for number, value in enumerate(training.thresholds.values.tolist()) if value != 1]
+        learned = [number for number, value in enumerate(training.guide.thresholds.values.tolist()) if value != 1]
         offsets = [0, count] if directions == "both" else [0]
         assert learned == sorted(offset + image for offset in offsets for image in pairs.images.tolist())
 
@@ -411,7 +434,7 @@ class TestPairs:
         guide = {"name": "features", "path": str(tmp_path / "features.safetensors")}
         training = self.started(texture_pairs, name="guided", guide=guide)
         pairs, inputs = next(training.batches(1))
-        found = training._rated(pairs, inputs)
+        found = rated_by_guide(training, pairs, inputs)
         images = [int(subset.train[number]) for number in pairs.images.tolist()]
         table = source.sentences.reset_index(drop=True)
         sentences = [

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from tests.textures import LSE_NL, settings_of, texture_source
 from tests.training.interrupted import assert_same_weights, without_times
+from trueneg.data import image_loading
+from trueneg.data.image_loading import AHEAD, TrainingImages, read_ahead, statistics_of
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import pair_features
 from trueneg.evaluation.pair_features import embed_images
-from trueneg.training import image_loading
-from trueneg.training.image_loading import AHEAD, TrainingImages, read_ahead, statistics_of
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,18 +17,22 @@ from tests.training.interrupted import KilledError, assert_same_weights, without
 from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc
 from trueneg.specs import stages
 from trueneg.store import versions
+from trueneg.store.identity import model_of
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
-from trueneg.training.guides import UNRATED, rate_pairs
+from trueneg.training.guides.base import UNRATED, Batch, Guide, rate_pairs
+from trueneg.training.guides.labels import SharedLabelGuide
+from trueneg.training.guides.own import OwnGuide
+from trueneg.training.guides.sentences import SentenceGuide
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.masked_words import masked_positions
-from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 from trueneg.training.text_similarity import TextSimilarity
 
@@ -95,11 +100,26 @@ def parts(source, subset):
     return data, drawn.part(slice(24))
 
 
+class OfTexts(SentenceGuide):
+    """The guide with made-up embeddings."""
+
+    def __init__(self, data, sample):
+        Guide.__init__(self, {}, None)
+        self.similarity = TextSimilarity(features_of(data), data.text_of, sample)
+
+
 def loss_of(objective, source, parts, similarity, scale=14.0):
     data, pairs = parts
-    texts = TextSimilarity(features_of(data), data.text_of, pairs.sentences) if objective.get("by") == "text" else None
-    made = ImageTextObjective(objective, source, data, "global", texts)
-    rated = rate_pairs(similarity) if "guide" in objective else UNRATED
+    guide = None
+    if objective.get("by") == "text":
+        guide = OfTexts(data, pairs.sentences)
+    elif objective.get("by") == "labels":
+        guide = SharedLabelGuide(objective, SimpleNamespace(data=data))
+    elif "guide" in objective:
+        guide = OwnGuide({}, None)
+    rated = UNRATED if guide is None else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
+    model = model_of(settings_of(objective), "objective")
+    made = ImageTextObjective(model, objective, data, "global", guide)
     return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs, rated)
 
 
@@ -382,7 +402,7 @@ def test_the_global_random_state_is_neither_used_nor_changed(started):
 
 def test_every_update_has_new_seeds_for_dropout_and_resampling(started):
     training, seeds = started("resample", training={"epochs": 2}), []
-    for name in ("_embed", "_terms"):
+    for name in ("_embed", "_mean_terms"):
         setattr(training, name, recording_seeds(getattr(training, name), seeds))
     for _ in range(training.epochs):
         training.train_epoch()

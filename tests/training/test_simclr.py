@@ -111,7 +111,7 @@ def test_class_probabilities_are_class_frequencies_or_those_of_a_group(source):
     np.testing.assert_allclose(training.class_probability.numpy(), counts[labels] / len(labels), rtol=1e-6)
     settings = settings_of("DCL-true")
     settings["objective"]["class_probability"] = "high"
-    assert started(source, settings=settings).loss.estimator.class_probability == pytest.approx(0.2 / 1.25)
+    assert started(source, settings=settings).class_probability == pytest.approx(0.2 / 1.25)
 
 
 def test_unlabelled_images_have_no_known_false_negatives_and_class_probability_0(source):
@@ -121,7 +121,7 @@ def test_unlabelled_images_have_no_known_false_negatives_and_class_probability_0
     subset = make_subset(partly, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     labels = partly.labels[subset.train]
     assert set(np.flatnonzero(hidden)) <= set(subset.train)
-    same = training.labels[:, None] == training.labels
+    same = training.data.labels[:, None] == training.data.labels
     expected = (labels[:, None] == labels) & (labels >= 0)
     np.testing.assert_array_equal(same.numpy(), expected | np.eye(len(labels), dtype=bool))
     counts = np.bincount(labels[labels >= 0])

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trueneg.data.image_loading import read_ahead
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.models.region_similarity import ImageEmbeddings
-from trueneg.training.image_loading import read_ahead
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 

@@ -141,7 +141,7 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
     parts = []
     for kind in DIRECTIONS[objective["directions"]]:
         implied = eta[kind][rated.anchors[kind]]
-        if objective["name"] == "bcl":
+        if "alpha" in objective:  # the probability also depends on the similarity
             grid = false_negative_probability(*grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"])
             implied = (grid if kind == "text" else grid.T)[rated.caption, rated.image]
         parts.append(calibration(implied, false_negatives(rated.ratings)).assign(anchors=kind))

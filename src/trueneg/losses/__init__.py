@@ -5,6 +5,7 @@ from trueneg.losses.base import Estimator, NegativeMass
 from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss, LogitScale, SymmetricInfoNCE
+from trueneg.losses.estimator_loss import ContrastiveTerms
 from trueneg.losses.estimators.bayesian import Bayesian
 from trueneg.losses.estimators.debiased import Debiased
 from trueneg.losses.estimators.guided import Guided
@@ -17,7 +18,6 @@ from trueneg.losses.estimators.resampled import Resampled
 from trueneg.losses.estimators.reweighted import Reweighted
 from trueneg.losses.estimators.uncorrected import Uncorrected
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
-from trueneg.losses.terms import ContrastiveTerms
 
 __all__ = [
     "Bayesian",

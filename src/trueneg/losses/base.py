@@ -41,12 +41,16 @@ class Estimator:
         needs_labels: whether ``same_class`` is required.
         needs_similarity: whether ``similarity`` is required.
         needs_positive_similarity: whether ``positive_similarity`` is required.
+        marks: whether it marks individual negatives as false, so that they can be compared with the truth.
+        compares_samples: whether ``similarity`` should be that of samples, and not that of their views.
     """
 
     name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
     needs_positive_similarity: ClassVar[bool] = False
+    marks: ClassVar[bool] = False
+    compares_samples: ClassVar[bool] = False
 
     def __call__(
         self,
@@ -108,7 +112,8 @@ class Estimator:
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
                 further draws from its class.
-            negatives: (A, N) logits; columns that are not negatives of the anchor hold −∞, and ``count`` must then be given.
+            negatives: (A, N) logits; columns that are not negatives of the anchor hold −∞ and must get the gradient 0, as from
+                every function of e^u. ``count`` is then given.
             class_probability: η, a single number or one value per anchor, shape (A,); overrides the estimator's own.
             floor: log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
             same_class: (A, N) bool, whether a negative shares the anchor's class; required if ``needs_labels``.

@@ -45,7 +45,7 @@ def build(
 
     Example:
         >>> build({"name": "dcl", "class_probability": 0.1}, temperature=0.5).estimator
-        Debiased(class_probability=0.1, smooth_bound=False)
+        Debiased(class_probability=0.1)
         >>> build({"name": "hcl", "beta": 0.5}, directions="text").directions
         'text'
         >>> build({"name": "cl", "decoupled": True, "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}).target_rule

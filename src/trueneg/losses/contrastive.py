@@ -3,15 +3,16 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from trueneg.losses.base import Estimator, checked_estimator, checked_shape
-from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, SampleFacts, contrastive_terms
+from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
+from trueneg.losses.execution import gathered, outside_autocast, single_precision, unit_length
+from trueneg.losses.facts import SampleFacts
+from trueneg.losses.layout import Layout
 
 
-class ContrastiveLoss(nn.Module):
+class ContrastiveLoss(EstimatorLoss):
     r"""Contrastive loss over two views of B samples; each view is an anchor and its positive is the sample's other view.
 
     .. math:: L = \frac{1}{2B} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
@@ -20,7 +21,7 @@ class ContrastiveLoss(nn.Module):
     log(N·g) from the estimator, bounded below by g ≥ e^(−1/temperature), the smallest possible value of e^u.
     The loss is computed in float32 under autocast, and in float64 for float64 embeddings.
 
-    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.terms.contrastive_terms`.
+    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.anchor_loss.anchor_loss`.
 
     Args:
         estimator: estimator of the true-negative mass.
@@ -54,15 +55,10 @@ class ContrastiveLoss(nn.Module):
         gather_distributed: bool = False,
         target_rule: Callable[..., Tensor] | None = None,
     ):
-        super().__init__()
+        super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; expected a positive number.")
-        self.estimator = checked_estimator(estimator)
         self.temperature = temperature
-        self.decoupled = decoupled
-        self.chunk_size = checked_chunk_size(chunk_size)
-        self.gather_distributed = gather_distributed
-        self.target_rule = target_rule
 
     def forward(
         self,
@@ -117,27 +113,28 @@ class ContrastiveLoss(nn.Module):
             raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both (B, D).")
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
-            views = functional.normalize(single_precision(torch.cat((z1, z2)))[0], dim=-1)
+            views = unit_length(single_precision(torch.cat((z1, z2)))[0])
             anchors = views / self.temperature
             positive = torch.linalg.vecdot(anchors, views.roll(count, 0))
             if extra_positives is not None:
                 checked_shape("extra_positives", extra_positives, (count, extra_positives.shape[1], dimensions))
-                further = functional.normalize(extra_positives.to(views.dtype), dim=-1).repeat(2, 1, 1)
+                further = unit_length(extra_positives.to(views.dtype)).repeat(2, 1, 1)
                 positive = torch.cat((positive[:, None], torch.linalg.vecdot(anchors[:, None], further)), dim=1)
             keys, rank = views, 0
             if self.gather_distributed:
                 everyone, rank = gathered(views.view(2, count, dimensions))
                 keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
-            similarity = None if negative_similarity is None else self._by_anchor(negative_similarity, count, len(keys) // 2)
+            samples = len(keys) // 2
+            layout = Layout(count, samples, samples, views=2, offset=rank * count, device=views.device)
+            similarity = None if negative_similarity is None else self._by_anchor(negative_similarity, layout)
             if positive_similarity is not None and positive_similarity.shape == (count,):
                 positive_similarity = positive_similarity.repeat(2)
-            if targets is None and self.target_rule is not None:
-                targets = self.target_rule(count, len(keys) // 2, rank, similarity, views=2, device=views.device)
             facts = SampleFacts(class_probability, labels, None, similarity, positive_similarity, None, targets)
-            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, facts, views=2, rank=rank)
+            return self.of_anchors(layout, positive, anchors, keys, -1 / self.temperature, facts)
 
-    def _by_anchor(self, similarity: Tensor | tuple[Tensor, Tensor], count: int, samples: int) -> Tensor:
+    def _by_anchor(self, similarity: Tensor | tuple[Tensor, Tensor], layout: Layout) -> Tensor:
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
+        count, samples = layout.count, layout.samples
         if not isinstance(similarity, Tensor):
             if len(similarity) != 2:
                 raise ValueError(f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of tensors.")

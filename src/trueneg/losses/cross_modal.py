@@ -2,28 +2,32 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, checked_estimator, checked_shape
+from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined
 from trueneg.losses.estimators.uncorrected import Uncorrected
-from trueneg.losses.execution import checked_chunk_size, gathered, gathered_rows, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, SampleFacts, contrastive_terms, joined
+from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
+from trueneg.losses.facts import SampleFacts
+from trueneg.losses.layout import Layout
 
+Anchors = Mapping[str, tuple[Tensor, Tensor | None]]  # anchors and keys of each direction
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
 
-class CrossModalLoss(nn.Module):
+class CrossModalLoss(EstimatorLoss):
     r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, and its negatives are the others' partners.
 
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
     with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
     below by g ≥ e^(−logit scale). Text anchors can have H further negatives (hard negatives): then N = B − 1 + H.
-    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.terms.contrastive_terms`. The loss is computed in float32 under
+    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.anchor_loss.anchor_loss`. The loss is computed in float32 under
     autocast, and in float64 for float64 input.
 
     Args:
@@ -60,16 +64,11 @@ class CrossModalLoss(nn.Module):
         gather_distributed: bool = False,
         target_rule: Callable[..., Tensor] | None = None,
     ):
-        super().__init__()
+        super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
         if directions not in DIRECTIONS:
             raise ValueError(f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}.")
-        self.estimator = checked_estimator(estimator)
         self.directions = directions
         self.bound_gradient = bound_gradient
-        self.decoupled = decoupled
-        self.chunk_size = checked_chunk_size(chunk_size)
-        self.gather_distributed = gather_distributed
-        self.target_rule = target_rule
 
     def forward(
         self,
@@ -179,71 +178,45 @@ class CrossModalLoss(nn.Module):
                 return self._of_logits(positive, scaled @ image.mT, floor, facts)
             images, rank = gathered_rows(image, count, self.gather_distributed)
             texts = gathered(scaled, self.gather_distributed)[0].flatten(0, 1)
+            layout = Layout(count, len(texts), len(images), offset=rank * count, device=text.device)
             anchors = {"text": (scaled, images), "image": (image[:count], texts)}
-            return self._joined(positive, anchors, floor, facts, len(texts), rank)
+            return self._of_directions(layout, positive, anchors, floor, facts)
 
     def _of_logits(self, positive: Tensor, logits: Tensor, floor: Any, facts: SampleFacts) -> ContrastiveTerms:
         """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
-        count = len(logits)
+        count, columns = logits.shape
+        layout = Layout(count, count, columns, device=logits.device)
         anchors = {"text": (logits, None), "image": (logits[:, :count].mT.contiguous(), None)}
-        return self._joined(positive, anchors, floor, facts, count)
+        return self._of_directions(layout, positive, anchors, floor, facts)
 
-    def _joined(
-        self, positive: Tensor, anchors: Mapping[str, Any], floor: Any, facts: SampleFacts, samples: int, rank: int = 0
+    def _of_directions(
+        self, layout: Layout, positive: Tensor, anchors: Anchors, floor: Any, facts: SampleFacts
     ) -> ContrastiveTerms:
-        """Compute the terms from each direction's anchors and keys and the positives shared by both directions.
+        """Compute the terms of each direction's anchors.
 
         Args:
-            positive: (B,) logits.
-            anchors: for each direction, the first two arguments of :func:`contrastive_terms` after the positives.
+            layout: what the rows and columns of the text–image logits are.
+            positive: (B,) logits, shared by both directions.
+            anchors: anchors and keys of each direction, as :meth:`of_anchors` takes them.
             floor: log of the lower bound of g.
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
-            samples: G, number of samples of all processes.
-            rank: rank of this process.
         """
-        directions, count, parts = DIRECTIONS[self.directions], len(positive), []
-        columns = {name: rows.shape[1] if keys is None else len(keys) for name, (rows, keys) in anchors.items()}
+        directions, parts = DIRECTIONS[self.directions], []
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
-        similarities = facts.similarity
-        is_pair = not (similarities is None or isinstance(similarities, Tensor))
-        if is_pair and len(similarities) != 2:
-            raise ValueError(f"negative_similarity has {len(similarities)} parts; expected a tensor or a pair of tensors.")
         positives = facts.positive_similarity
         if positives is not None:
-            positives = positives.repeat(len(directions)) if positives.shape == (count,) else positives
-            positives = checked_shape("positive_similarity", positives, (len(directions) * count,)).split(count)
-
-        def by_anchor(name: str, matrix: Tensor | None, direction: str) -> Tensor | None:
-            """Return a text × image matrix with the anchors of a direction as rows."""
-            if matrix is None:
-                return None
-            checked_shape(name, matrix, (count, columns["text"]))
-            if direction == "text":
-                return matrix
-            return matrix[:, :samples] if samples > count else matrix[:, :count].mT
-
+            positives = positives.repeat(len(directions)) if positives.shape == (layout.count,) else positives
+            positives = checked_shape("positive_similarity", positives, (len(directions) * layout.count,)).split(layout.count)
         for number, direction in enumerate(directions):
-            rows, keys = anchors[direction]
-            shape = (count, columns[direction])
-            if is_pair:
-                similarity = checked_shape("negative_similarity", similarities[direction == "image"], shape)
-            else:
-                similarity = by_anchor("negative_similarity", similarities, direction)
-            target = None if targets is None else targets[number]
-            if target is None and self.target_rule is not None:
-                target = self.target_rule(*shape, rank, similarity, views=1, device=positive.device)
-            of_direction = facts._replace(
-                labels=facts.labels if facts.labels is None or direction == "text" else facts.labels[:count],
-                same_class=by_anchor("same_class", facts.same_class, direction),
-                similarity=similarity,
+            of_direction = _by_anchor(facts, layout, direction)._replace(
                 positive_similarity=None if positives is None else positives[number],
-                exclude=by_anchor("exclude", facts.exclude, direction),
-                targets=target,
+                targets=None if targets is None else targets[number],
             )
-            parts.append(contrastive_terms(self, positive, rows, keys, floor, of_direction, views=1, rank=rank, samples=samples))
+            of_side = layout if direction == "text" else replace(layout, candidates=layout.samples)
+            parts.append(self.of_anchors(of_side, positive, *anchors[direction], floor, of_direction))
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
@@ -252,6 +225,35 @@ class CrossModalLoss(nn.Module):
             return values * logit_scale, -logit_scale
         scale = logit_scale.reshape(())
         return values * scale, -scale if self.bound_gradient else -scale.detach()
+
+
+def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFacts:
+    """Return facts about text–image pairs with the anchors of a direction as rows; the layout is that of texts."""
+    count, samples, is_text = layout.count, layout.samples, direction == "text"
+
+    def arranged(name: str, matrix: Tensor | None) -> Tensor | None:
+        if matrix is None:
+            return None
+        checked_shape(name, matrix, (count, layout.candidates))
+        if is_text:
+            return matrix
+        return matrix[:, :samples] if samples > count else matrix[:, :count].mT  # symmetric among several processes
+
+    similarity = facts.similarity
+    if similarity is None or isinstance(similarity, Tensor):
+        similarity = arranged("negative_similarity", similarity)
+    elif len(similarity) == 2:
+        similarity = checked_shape(
+            "negative_similarity", similarity[not is_text], (count, layout.candidates if is_text else samples)
+        )
+    else:
+        raise ValueError(f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of tensors.")
+    return facts._replace(
+        labels=facts.labels if is_text or facts.labels is None else facts.labels[:count],
+        same_class=arranged("same_class", facts.same_class),
+        similarity=similarity,
+        exclude=arranged("exclude", facts.exclude),
+    )
 
 
 class LogitScale(nn.Module):

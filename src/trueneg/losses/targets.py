@@ -1,21 +1,21 @@
 """Soft targets: how much of an anchor's attraction goes to samples other than its own positive.
 
-A rule takes the number of samples of this process (B) and the number of samples in the columns (S), the rank of this process,
-the known similarity (A, S) or (A, V·S), the number of views V and the device. It returns targets (B, S), or (A, S) if the views
-of a sample have different targets; each row sums to 1.
+A rule takes the layout of the logits and the known similarity: (A, S) or (A, V·S) for A anchors, S = G + H samples and V views.
+It returns targets (B, S) for the B samples of this process, or (A, S) if the views of a sample have different targets; each row
+sums to 1. Its optional attribute ``marks`` says whether it marks samples as false negatives, and ``compares_samples`` whether the
+similarity should be that of samples, and not that of their views.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from trueneg.losses.base import next_largest
-
-Device = torch.device | None
+from trueneg.losses.layout import Layout
 
 
 @dataclass
@@ -23,15 +23,13 @@ class HalfUniform:
     """Half for the positive, half uniform over all samples: the control for every claim about soft targets.
 
     Example:
-        >>> HalfUniform()(2, 2, 0, None, views=1).tolist()
+        >>> HalfUniform()(Layout(2, 2, 2), None).tolist()
         [[0.75, 0.25], [0.25, 0.75]]
     """
 
-    def __call__(
-        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
-    ) -> Tensor:
-        targets = torch.full((count, samples), 0.5 / samples, device=device)
-        targets.diagonal(rank * count).add_(0.5)
+    def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
+        targets = torch.full((layout.count, layout.candidates), 0.5 / layout.candidates, device=layout.device)
+        targets.diagonal(layout.offset).add_(0.5)
         return targets
 
 
@@ -54,10 +52,12 @@ class Attracted:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
-        >>> Attracted(threshold=0.5)(3, 3, 0, similarity, views=1).tolist()
+        >>> Attracted(threshold=0.5)(Layout(3, 3, 3), similarity).tolist()
         [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
 
+    marks: ClassVar[bool] = True
+    compares_samples: ClassVar[bool] = True
     threshold: float = 0.7
     top_k: int | None = None
 
@@ -67,19 +67,18 @@ class Attracted:
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
             raise ValueError(f"targets.top_k is {self.top_k}; expected a positive integer, or None.")
 
-    def __call__(
-        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
-    ) -> Tensor:
-        nearest = _by_view("fnc", similarity, views, count, samples).amax((0, 2))
-        own_column = torch.arange(rank * count, (rank + 1) * count, device=nearest.device)[:, None]
-        nearest = nearest.scatter(1, own_column, -math.inf)
+    def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
+        nearest = _by_view("fnc", similarity, layout).amax((0, 2))
+        nearest.diagonal(layout.offset).fill_(-math.inf)
         is_false = nearest > self.threshold
         if self.top_k is not None:
-            if self.top_k >= samples:
-                raise ValueError(f"targets.top_k is {self.top_k}; expected at most {samples - 1}, the number of other samples.")
+            others = layout.candidates - 1
+            if self.top_k > others:
+                raise ValueError(f"targets.top_k is {self.top_k}; expected at most {others}, the number of other samples.")
             is_false &= nearest > next_largest(nearest, self.top_k)
-        weight = views * is_false.to(nearest.dtype)
-        return weight.scatter(1, own_column, 1.0) / (1 + weight.sum(1, keepdim=True))
+        weight = layout.views * is_false.to(nearest.dtype)
+        weight.diagonal(layout.offset).fill_(1)
+        return weight / weight.sum(1, keepdim=True)
 
 
 @dataclass
@@ -102,7 +101,7 @@ class Softmax:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-        >>> Softmax(temperature=0.1, share=0.5)(3, 3, 0, similarity, views=1).mul(100).round().tolist()
+        >>> Softmax(temperature=0.1, share=0.5)(Layout(3, 3, 3), similarity).mul(100).round().tolist()
         [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
     """
 
@@ -115,14 +114,12 @@ class Softmax:
         if not 0 <= self.share <= 1:
             raise ValueError(f"targets.share is {self.share}; expected a number from 0 to 1.")
 
-    def __call__(
-        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
-    ) -> Tensor:
-        blocks = _by_view("softmax", similarity, views, count, samples)
-        order = [*range(views)]
+    def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
+        blocks = _by_view("softmax", similarity, layout)
+        order = [*range(layout.views)]
         mean = blocks.mean((0, 2)) if blocks.shape[2] == 1 else blocks[order, :, order[::-1]].mean(0)
         targets = self.share * torch.softmax(mean / self.temperature, dim=1)
-        targets.diagonal(rank * count).add_(1 - self.share)
+        targets.diagonal(layout.offset).add_(1 - self.share)
         return targets
 
 
@@ -142,16 +139,17 @@ class Components:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1, 0.2], [0.9, 1.0, 0.2, 0.1], [0.1, 0.2, 1.0, 0.8], [0.2, 0.1, 0.8, 1.0]])
-        >>> Components()(4, 4, 0, similarity.repeat(2, 2), views=2)[0].tolist()
+        >>> Components()(Layout(4, 4, 4, views=2), similarity.repeat(2, 2))[0].tolist()
         [0.5, 0.5, 0.0, 0.0]
     """
 
-    def __call__(
-        self, count: int, samples: int, rank: int, similarity: Tensor | None, *, views: int, device: Device = None
-    ) -> Tensor:
+    marks: ClassVar[bool] = True
+
+    def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
+        views, count, samples = layout.views, layout.count, layout.candidates
         if views != 2 or count != samples:
             raise ValueError(f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2 and all samples.")
-        blocks = _by_view("wcl_one_head", similarity, views, count, samples)
+        blocks = _by_view("wcl_one_head", similarity, layout)
         identity = torch.eye(count, dtype=blocks.dtype, device=blocks.device)
         targets = []
         for view in (1, 0):  # the components of view 2 are the targets of view 1, and vice versa
@@ -165,12 +163,12 @@ class Components:
         return torch.cat(targets)
 
 
-def _by_view(name: str, similarity: Tensor | None, views: int, count: int, samples: int) -> Tensor:
+def _by_view(name: str, similarity: Tensor | None, layout: Layout) -> Tensor:
     """Return the known similarity in double or single precision as (V, B, 1 or V, S)."""
     if similarity is None:
         raise ValueError(f"negative_similarity is missing; the targets {name} need it.")
     similarity = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
-    return similarity.view(views, count, -1, samples)
+    return similarity.view(layout.views, layout.count, -1, layout.candidates)
 
 
 RULES: dict[str, Callable[..., Any]] = {

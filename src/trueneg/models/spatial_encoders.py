@@ -81,11 +81,12 @@ class SmallSpatialResNet(nn.Sequential):
         initialise(self)
 
 
-def build_spatial_encoder(name: str, **options) -> nn.Module:
+def build_spatial_encoder(name: str, *, in_channels: int = 1, **options) -> nn.Module:
     """Build the spatial encoder with the given config name.
 
     Args:
         name: ``small``, ``resnet18`` or ``resnet50``.
+        in_channels: channels of the images; ResNets take 1 or 3.
         options: encoder-specific options: ``width`` for ``small``, ``weights`` for the others.
 
     Returns:
@@ -98,7 +99,7 @@ def build_spatial_encoder(name: str, **options) -> nn.Module:
         >>> build_spatial_encoder("small", width=8).dimensions
         32
     """
-    return SmallSpatialResNet(**options) if name == "small" else SpatialResNet(name, **options)
+    return SmallSpatialResNet(in_channels=in_channels, **options) if name == "small" else SpatialResNet(name, **options)
 
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Settings of image and sentence encoders."""
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, model_validator
 
@@ -29,12 +29,16 @@ ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, BY_NAME]
 class SmallEncoderSettings(Settings):
     """A ResNet with a stem of stride 2 and three basic blocks, for small greyscale images on a CPU."""
 
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
+
     name: Literal["small"]
     width: Sweepable[Count] = Field(16, description="channels of the first block; the next blocks have 2 and 4 times as many")
 
 
 class ResNetSettings(Settings):
     """torchvision's ResNet without global pooling; it returns a spatial feature map."""
+
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
 
     name: Literal["resnet18", "resnet50"]
     weights: str | None = Field(None, description="name of torchvision weights, or a file; none: random initialisation")
@@ -43,6 +47,8 @@ class ResNetSettings(Settings):
 class ClipEncoderSettings(Settings):
     """The ResNet of an open_clip CLIP model (extra: clip), with a spatial feature map and CLIP's image normalisation."""
 
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:ClipImages"
+
     name: Literal["clip"]
     model: str = Field("RN50-quickgelu", description="open_clip name of a CLIP model with a ResNet, or a JSON configuration file")
     weights: str | None = Field(None, description="open_clip tag, such as openai, or a weights file; none: random initialisation")
@@ -50,6 +56,8 @@ class ClipEncoderSettings(Settings):
 
 class BiovilEncoderSettings(Settings):
     """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel values are not normalised."""
+
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:BiovilImages"
 
     name: Literal["biovil"]
     weights: PathText = Field(description="the released image model, converted as in docs/released-networks.md")
@@ -67,6 +75,8 @@ class TextEncoderSettings(Settings):
 
 class SmallTextEncoderSettings(TextEncoderSettings):
     """A small BERT trained from scratch, with a vocabulary built from the training sentences."""
+
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:SmallTexts"
 
     name: Literal["small"]
     hidden: Sweepable[Count] = Field(128, description="size of the hidden states")
@@ -87,6 +97,8 @@ class SmallTextEncoderSettings(TextEncoderSettings):
 class PretrainedTextEncoderSettings(TextEncoderSettings):
     """A pretrained BERT, from a folder written by ``save_pretrained`` or from the Hugging Face Hub."""
 
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:PretrainedTexts"
+
     name: Literal["pretrained"]
     model: PathText = Field(description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
     revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
@@ -100,6 +112,8 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
 
 class ClipTextEncoderSettings(ClipEncoderSettings):
     """The text transformer of an open_clip CLIP model (extra: clip), with its own tokenizer."""
+
+    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:ClipTexts"
 
     truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
     maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit, 77")

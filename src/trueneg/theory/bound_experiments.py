@@ -3,6 +3,7 @@
 Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact values.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -15,7 +16,7 @@ from torch.nn import functional
 from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
 from trueneg.losses import Debiased, Uncorrected
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import Estimator, NegativeMass, unbounded
 from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
 from trueneg.theory.scores import Scores, Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
@@ -99,6 +100,14 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     return terms
 
 
+class SmoothlyBounded(Debiased):
+    """DCL with the sum of estimate and bound in place of their maximum; a positive estimate keeps its gradient."""
+
+    def mass(self, positive, negatives, class_probability=None, floor=-math.inf, **_) -> NegativeMass:
+        estimate = self.mean(positive, negatives, class_probability)
+        return unbounded((estimate.clamp(min=0) + math.exp(floor)).log() + math.log(negatives.shape[-1]))
+
+
 def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[float] = COSINES) -> pd.DataFrame:
     """Compare DCL's smooth and hard bounds across cosines between the anchor and its only positive; τ⁺ = η.
 
@@ -110,7 +119,7 @@ def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[floa
     rows = []
     for eta in sweeps.gradient_class_probabilities:
         scores = simulate_scores(setting.varied(class_probability=eta, negatives=sweeps.gradient_negatives, positives=1))
-        estimators = {"CL": Uncorrected(), "hard bound": Debiased(eta), "smooth bound": Debiased(eta, smooth_bound=True)}
+        estimators = {"CL": Uncorrected(), "hard bound": Debiased(eta), "smooth bound": SmoothlyBounded(eta)}
         for cosine in map(float, cosines):
             keys = {"class_probability": eta, "cosine": cosine}
             results = {name: _gradients(scores, estimator, cosine, setting.temperature) for name, estimator in estimators.items()}

@@ -22,9 +22,8 @@ from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.runtime.devices import device_name, leased_device
 from trueneg.runtime.distributed import ALONE, Processes, run_distributed
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
-from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance, versions
-from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.identity import model_of, refuse_other_settings, run_id
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
@@ -136,7 +135,7 @@ class TrainingJob:
                             follower.train_epoch()
 
     def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
-        patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] in NOT_TRAINED else PATIENCE
+        patience = PATIENCE if _is_trained(run) else PATIENCE_FOR_RELEASED
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
             record = self.store.record(identifier) if finished else {}
@@ -175,16 +174,7 @@ class TrainingJob:
                 rows.append({"epoch": training.epoch, **row})
                 checkpoint.after_epoch(training, rows)
                 _report(run.seed, training, row, bar)
-        weights = training.weights()
-        if not all(value.isfinite().all() for value in weights.values()):
-            rate = run.settings["training"]["learning_rate"]
-            raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
-                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
-            )
-        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
-        with atomic_write(folder / RunStore.MODEL) as path:
-            path.write_bytes(save(weights))
+        self._write_finished(run, folder, training, rows)
         record = run.to_json() | {
             "id": identifier,
             "source": {"name": self._source.name, "checksum": self._source.checksum},
@@ -201,8 +191,25 @@ class TrainingJob:
         }
         self.store.finish(identifier, record)
 
+    def _write_finished(self, run: Run, folder: Path, training: Any, rows: list[dict[str, Any]]) -> None:
+        """Write the curves and the weights of a run whose training has ended.
+
+        Raises:
+            UserError: if the weights contain NaN or inf.
+        """
+        weights = training.weights()
+        if not all(value.isfinite().all() for value in weights.values()):
+            rate = run.settings["training"]["learning_rate"]
+            raise UserError(
+                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
+                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
+            )
+        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
+        with atomic_write(folder / RunStore.MODEL) as path:
+            path.write_bytes(save(weights))
+
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = ReleasedNetworks if run.settings["objective"]["name"] in NOT_TRAINED else self._training
+        start: Any = self._training if _is_trained(run) else ReleasedNetworks
         return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes)
 
     def _subset_of(self, run: Run) -> Any:
@@ -223,6 +230,11 @@ class TrainingJob:
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
         ]
         write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def _is_trained(run: Run) -> bool:
+    objective: Any = model_of(run.settings, "objective")
+    return objective.TRAINED
 
 
 def _report(seed: int, training: TrainingRun, row: Mapping[str, float], bar: tqdm) -> None:

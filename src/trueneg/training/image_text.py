@@ -1,33 +1,30 @@
 """Image–text training with any objective: an image and a sentence of its report are positives of each other."""
 
 import contextlib
-import re
-from collections.abc import Generator
+import functools
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
-from trueneg.errors import UserError
+from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
-from trueneg.training.guides import UNRATED, Rated, WordOverlap, moving_average, rate_labels, rate_pairs, read_features
-from trueneg.training.image_loading import statistics_of
-from trueneg.training.image_text_networks import build_networks, finished_tensors
+from trueneg.training.guides import build_guide
+from trueneg.training.guides.base import Batch, Rated, rate_pairs
+from trueneg.training.image_text_networks import build_networks, encoder_of, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
-from trueneg.training.pair_data import PairData, PairIndices
 from trueneg.training.sentence_tokens import SentenceTokens
-from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
 
-WORD = re.compile(r"\w\w")  # TfidfVectorizer ignores shorter words
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
@@ -50,59 +47,30 @@ class ImageText(TrainingRun):
     SAMPLES, PER_PICK = "pairs", 1
     remedy = "raise training.warmup_updates"
     STATE = (*TrainingRun.STATE, "waited")
+    masked: MaskedWordHead  # of objectives that mask words
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     data_checksum = staticmethod(data_checksum)
 
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> tuple[int, str]:
         refuse_leakage(source, subset)
-        training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
-        for key in ("logit_scale", "learned_logit_scale"):
-            override = objective.pop(key, None)
-            similarity[key] = similarity[key] if override is None else override
+        training, objective, similarity = settings["training"], settings["objective"], with_overrides(settings)
         self.data = PairData(source, subset, self.device)
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics, channels = statistics_of(source.images, subset.train), source.images.shape[1]
         self.networks = build_networks({**settings, "similarity": similarity}, self.data.sentences, channels, statistics)
         self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
-        self.network, self.masked = nn.ModuleDict({"model": self.model}), None
-        if objective["name"] == "biovil":  # drawn last, so all objectives of a seed share the other weights
+        self.network = nn.ModuleDict({"model": self.model})
+        self.masked_words_weight, self.mask_share = (objective.get(key) for key in ("masked_words_weight", "mask_share"))
+        if self.mask_share is not None:  # drawn last, so all objectives of a seed share the other weights
             config = self.model.text_encoder.bert.config
             self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
         self.tokens = SentenceTokens(self.networks, self.data.texts, settings["text_encoder"]["truncate"], self.device)
-        self.masked_words_weight, self.mask_share = (objective.pop(key, None) for key in ("masked_words_weight", "mask_share"))
-        alike = None
-        if objective.get("by") == "text":
-            sample = self.data.epoch(training["unit"], self.generator("similarity of texts")).sentences[:SAMPLE].to(self.device)
-            alike = TextSimilarity(embeddings_of(source, self.data.texts, self.device), self.data.text_of, sample)
-        self.guide, self.average = objective.get("guide"), moving_average(self.network, objective.get("guide"))
-        if self.guide is not None and self.guide["name"] == "features":
-            rows = {"images": len(source.images), "sentences": len(source.sentences)}
-            self.features = self.data.of_training(read_features(self.guide["path"], rows, source.name))
-        elif self.guide is not None and self.guide["name"] == "words":
-            drawn = torch.randperm(len(self.data.texts), generator=self.generator("permuted words")).tolist()
-            texts = [self.data.texts[number] for number in drawn] if self.guide["permuted"] else self.data.texts
-            if not any(WORD.search(text) for text in texts):
-                raise UserError(
-                    f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
-                    f"{source.name} contains a word; expected words of at least two letters or digits. Use another guide."
-                )
-            self.words = WordOverlap(texts)
-        elif self.guide is not None and self.guide["name"] == "labels" and not self.data.labels.shape[1]:
-            raise UserError(
-                f"objective.guide is labels, but source {source.name} has no labels for its images; use another guide."
-            )
-        if objective["name"] == "glofnd":
-            self.directions = DIRECTIONS[objective["directions"]]
-            self._with_thresholds(objective, len(self.directions) * len(self.data.images))
-        self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], alike)
+        self.directions = DIRECTIONS[objective.get("directions", "both")]
+        self.guide = build_guide(self.objective_model, objective, self)
+        aggregation = similarity["aggregation"]
+        self.objective = ImageTextObjective(self.objective_model, objective, self.data, aggregation, self.guide)
         self.each_part = similarity["combined"] == "losses"
-        # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
-        learned = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        groups = [
-            {"params": [parameter for parameter in learned if parameter.ndim > 1], "weight_decay": training["weight_decay"]},
-            {"params": [parameter for parameter in learned if parameter.ndim <= 1], "weight_decay": 0.0},
-        ]
-        self.optimizer = OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)
+        self.optimizer = optimizer_of(self.network, training)
         self.monitors = PairMonitors(self.data.groups, self.objective.marks)
         count = self.data.units(training["unit"])
         return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
@@ -126,33 +94,37 @@ class ImageText(TrainingRun):
     def backward(self, pairs: PairIndices, inputs: Inputs) -> tuple[Any, ...]:
         # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            rated = self._rated(pairs, inputs)
-            terms, positive = self._terms(pairs, rated, *self._embed(inputs, self.model))
+            texts, images = self._embed(inputs, self.model)
+            parts = list(self.model.region_similarity.parts(texts, images).values())
+            scores = torch.stack(parts).mean(0)
+            rated = self.rated(Batch(pairs._asdict(), functools.partial(self._rated_by, inputs, scores)))
+            torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
+            if self.objective.on_embeddings:
+                terms = self.objective.of_embeddings(texts, images.pooled)
+            else:
+                terms = self._mean_terms(parts if self.each_part else [scores], pairs, rated)
             terms.loss.backward()
             masked = self._backward_masked_words(inputs)
-        return terms, masked, positive, pairs.sentences
+        return terms, masked, scores.detach().diagonal(), pairs.sentences
 
-    @torch.no_grad()
-    def _rated(self, pairs: PairIndices, inputs: Inputs) -> Rated:
-        """Return the similarities of a guide other than the networks themselves."""
-        if self.guide is None or self.guide["name"] == "self":
-            return UNRATED
-        if self.guide["name"] == "labels":
-            return rate_labels(self.data.labels[pairs.images])
-        if self.guide["name"] == "words":
-            return rate_pairs(self.words(self.data.text_of[pairs.sentences].cpu()).to(self.device))
-        if self.average is None:
-            numbers = {"images": pairs.images, "sentences": pairs.sentences}
-            units = {key: functional.normalize(values[numbers[key]], dim=-1) for key, values in self.features.items()}
-            texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
-            return rate_pairs((texts @ images.mT).clamp(max=1))  # rounding can make a cosine exceed 1
-        model: Any = self.average.module.get_submodule("model")
+    def _rated_by(self, inputs: Inputs, scores: Tensor, network: Any = None) -> Rated:
+        """Return the similarities according to a copy of the network; None: the scores of the network being trained."""
+        if network is None:
+            return rate_pairs(scores)
+        model = network.get_submodule("model")
         return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
+
+    def _mean_terms(self, similarities: Sequence[Tensor], pairs: PairIndices, rated: Rated) -> ObjectiveTerms:
+        """Return the mean of the objective's terms over several similarities of the same pairs."""
+        scale = self.model.logit_scale()
+        several = [self.objective.of_similarities(similarity, scale, pairs, rated) for similarity in similarities]
+        return ObjectiveTerms(*(torch.stack(values).mean(0) for values in zip(*several, strict=True)))
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
         waiting, self.waited = self.waited / seconds, 0.0
-        return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **self.objective.measured}
+        of_guide = {} if self.guide is None else self.guide.measured
+        return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **of_guide}
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
@@ -170,34 +142,9 @@ class ImageText(TrainingRun):
         texts, pooled = (self.processes.whole(part.float()) for part in (texts, pooled))
         return texts, ImageEmbeddings(pooled, None if regions is None else self.processes.whole(regions.float()))
 
-    def _terms(self, pairs: PairIndices, rated: Rated, texts: Tensor, images: ImageEmbeddings) -> tuple[ObjectiveTerms, Tensor]:
-        """Return the objective's terms and the similarity of each pair."""
-        parts = list(self.model.region_similarity.parts(texts, images).values())
-        torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-        scores = torch.stack(parts).mean(0)
-        if self.guide is not None and self.guide["name"] == "self":
-            rated = rate_pairs(scores)
-        elif self.thresholds is not None:
-            rated = self._above_thresholds(scores.detach(), pairs)
-        positive = scores.detach().diagonal()
-        if self.objective.on_embeddings:
-            return self.objective.of_embeddings(texts, images.pooled), positive
-        scale = self.model.logit_scale()
-        used = parts if self.each_part else [scores]
-        several = [self.objective.of_similarities(part, scale, pairs, rated) for part in used]
-        return ObjectiveTerms(*(torch.stack(values).mean(0) for values in zip(*several, strict=True))), positive
-
-    def _above_thresholds(self, scores: Tensor, pairs: PairIndices) -> Rated:
-        """Rate pairs by their own similarities, with each image's threshold per direction as ``positive_similarity``."""
-        thresholds = [
-            self._thresholds_of(pairs.images + number * len(self.data.images), scores if direction == "text" else scores.mT)
-            for number, direction in enumerate(self.directions)
-        ]
-        return Rated(scores, torch.cat(thresholds))
-
     def _backward_masked_words(self, inputs: Inputs) -> Tensor:
         """Add the gradients of the masked-word loss, and return its contribution to the total loss."""
-        if self.masked is None:
+        if self.mask_share is None:
             return torch.zeros((), device=self.device)
         # One draw per position of the longest sentence overall, so the result does not depend on the batch's padding.
         longest = int(self.tokens.lengths.max())
@@ -211,6 +158,24 @@ class ImageText(TrainingRun):
             loss = self.masked_words_weight * self.masked(bert, inputs.tokens, places, mask_id) / count
         (self.processes.count * loss).backward()  # gradients are averaged over processes
         return self.processes.sum(loss.detach())
+
+
+def with_overrides(settings: Settings) -> dict[str, Any]:
+    """Return the settings of the similarity, with those that the objective overrides."""
+    similarity = dict(settings["similarity"])
+    overrides = {key: settings["objective"].get(key) for key in ("logit_scale", "learned_logit_scale")}
+    return similarity | {key: value for key, value in overrides.items() if value is not None}
+
+
+def optimizer_of(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:
+    """Return the optimizer of a network's trained parameters."""
+    # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
+    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [parameter for parameter in learned if parameter.ndim > 1], "weight_decay": training["weight_decay"]},
+        {"params": [parameter for parameter in learned if parameter.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)
 
 
 class ReleasedNetworks:
@@ -231,7 +196,7 @@ class ReleasedNetworks:
 
     def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
         refuse_leakage(source, subset)
-        normalises = settings["encoder"]["name"] in ("clip", "biovil")
+        normalises = encoder_of(settings, "encoder").normalises
         statistics = ([], []) if normalises else statistics_of(source.images, subset.train)
         sentences = PairData(source, subset, torch.device("cpu")).sentences
         with torch.random.fork_rng(devices=[]):

@@ -1,6 +1,7 @@
 """Networks of an image–text run, built from settings and sentences or restored from a finished run's file."""
 
 import json
+import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,24 +13,19 @@ from torch import Tensor
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.losses import LogitScale
-from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
-from trueneg.models.clip_encoders import ClipImageEncoder, clip_of, clip_tokenizer, load_clip
-from trueneg.models.image_text import ImageTextModel
+from trueneg.models.clip_encoders import ClipImageEncoder
+from trueneg.models.image_text import PROJECTIONS, ImageTextModel
+from trueneg.models.image_text_encoders import IMAGE_CONFIG, Encoder, json_of
 from trueneg.models.region_similarity import RegionSimilarity
-from trueneg.models.spatial_encoders import build_spatial_encoder
-from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
-from trueneg.text.tokenizing import train_tokenizer
+from trueneg.models.text_encoders import BertTextEncoder
+from trueneg.store.identity import model_of
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 if TYPE_CHECKING:
-    from transformers import BertModel, PreTrainedTokenizerBase
-
-Encoder = tuple[Any, Any]  # an encoder, and the projection released with it, or None
+    from transformers import PreTrainedTokenizerBase
 
 # Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
 TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/config", "images/mean", "images/std"
-IMAGE_CONFIG = "image_encoder/config"  # for CLIP encoders only
-RELEASED = "released"  # name of the projections released with both encoders, and of the objective that evaluates these networks
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
@@ -64,26 +60,28 @@ def build_networks(
     Raises:
         UserError: if a text encoder or trained weights cannot be loaded, or settings are incompatible.
     """
-    encoder, text = settings["encoder"], settings["text_encoder"]
-    texts, tokenizer = _build_texts(text, sentences)
-    images: Encoder | None = None
-    clip = None
-    if encoder["name"] == "clip":
-        clip = load_clip(encoder["model"], encoder["weights"])
-        images = clip.image_encoder, clip.image_projection
-    elif encoder["name"] == "biovil":
-        images = load_image_model(encoder["weights"])
-        sizes = [getattr(projection, "dimensions", None) for _, projection in (images, texts)]
-        if settings["projection"]["name"] == RELEASED and sizes[0] != sizes[1]:
-            mismatch = f"projects images to {sizes[0]} dimensions, but {text['projection']} projects texts to {sizes[1]}"
-            raise UserError(f"{encoder['weights']} {mismatch}; use files from the same model.")
-    if images is not None:
-        statistics = [0.0] * channels, [1.0] * channels  # CLIP normalises images itself; BioViL uses unnormalised ones
+    # Keep this order (texts, then images): the order of the random draws determines the weights of a seed.
+    texts, tokenizer = encoder_of(settings, "text_encoder").build(settings["text_encoder"], sentences)
+    kind = encoder_of(settings, "encoder")
+    images = kind.build(settings["encoder"], channels)
+    sizes = [getattr(encoder.projection, "dimensions", None) for encoder in (images, texts)]
+    if _uses_released_projections(settings) and None not in sizes and sizes[0] != sizes[1]:
+        mismatch = f"projects images to {sizes[0]} dimensions, but {settings['text_encoder']['projection']} projects texts to"
+        raise UserError(f"{settings['encoder']['weights']} {mismatch} {sizes[1]}; use files from the same model.")
+    if kind.normalises:
+        statistics = [0.0] * channels, [1.0] * channels
     networks = _assemble(settings, texts, images, tokenizer, statistics)
-    if clip is not None and settings["objective"]["name"] == RELEASED:
-        scale = clip.logit_scale
-        networks.model.logit_scale = LogitScale(scale, max(scale, settings["similarity"]["maximum_logit_scale"]))
+    objective: Any = model_of(settings, "objective")
+    if images.logit_scale is not None and not objective.TRAINED and _uses_released_projections(settings):
+        maximum = max(images.logit_scale, settings["similarity"]["maximum_logit_scale"])
+        networks.model.logit_scale = LogitScale(images.logit_scale, maximum)
     return networks
+
+
+def encoder_of(settings: Settings, section: str) -> Any:
+    """Return the class in :mod:`trueneg.models.image_text_encoders` of the section ``encoder`` or ``text_encoder``."""
+    model: Any = model_of(settings, section)
+    return pkgutil.resolve_name(model.IMPLEMENTATION)
 
 
 def finished_tensors(networks: Networks) -> dict[str, Tensor]:
@@ -115,80 +113,37 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
         UserError: if the file is missing, or does not contain the networks described by the settings.
     """
     from tokenizers import Tokenizer
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
-    encoder, text = settings["encoder"], settings["text_encoder"]
     with reading(path, "the model of an image–text run with these settings", "Delete the run to train it again."):
         tensors = load_file(path)
-        described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
+        described, config = json_of(tensors.pop(TOKENIZER)), json_of(tensors.pop(TEXT_CONFIG))
         statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
-        texts: Encoder
-        images: Encoder | None = None
-        if text["name"] == "clip":
-            clip = clip_of(config)
-            texts = clip.text_encoder, clip.text_projection
-        else:
-            bert, head = BertModel(BertConfig.from_dict(config), add_pooling_layer=False), None
-            if settings["projection"]["name"] == RELEASED:
-                head = text_projection(tensors, "text_projection.", bert.config.hidden_size)
-            texts = _text_encoder(text, bert), head
-        if encoder["name"] == "clip":
-            clip = clip_of(_read(tensors.pop(IMAGE_CONFIG)))
-            images = clip.image_encoder, clip.image_projection
-        elif encoder["name"] == "biovil":
-            images = image_model(tensors, "image_encoder.", "image_projection.")
-        # Pretrained weights of the image encoder would be overwritten immediately, so do not load them.
-        untrained = {key: value for key, value in encoder.items() if key != "weights"}
-        networks = _assemble({**settings, "encoder": untrained}, texts, images, tokenizer, statistics)
+        texts = encoder_of(settings, "text_encoder").restore(
+            settings["text_encoder"], config, tensors, _uses_released_projections(settings)
+        )
+        images = encoder_of(settings, "encoder").restore(settings["encoder"], len(statistics[0]), tensors)
+        networks = _assemble(settings, texts, images, tokenizer, statistics)
         networks.model.load_state_dict(tensors)
     networks.model.eval()
     return networks
 
 
-def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Encoder, Any]:
-    """Return the text encoder and its tokenizer."""
-    if text["name"] == "clip":
-        clip = load_clip(text["model"], text["weights"])
-        return (clip.text_encoder, clip.text_projection), clip_tokenizer()
-    if text["name"] == "pretrained":
-        bert, tokenizer = load_bert(text["model"], revision=text["revision"], offline=text["offline"])
-        head = text.get("projection")
-        projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
-        return (_text_encoder(text, bert), projection), tokenizer
-    try:
-        tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
-    except ValueError as error:
-        raise UserError(f"text_encoder.{error}") from error
-    shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
-    return (_text_encoder(text, small_bert(len(tokenizer), **shape)), None), tokenizer
+def _uses_released_projections(settings: Settings) -> bool:
+    return settings["projection"]["name"] not in PROJECTIONS  # those of new projections
 
 
-def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
-    return BertTextEncoder(bert, text["pooling"], text.get("frozen_layers"))
-
-
-def _assemble(settings: Settings, texts: Encoder, released: Encoder | None, tokenizer: Any, statistics: Any) -> Networks:
-    """Assemble the networks; the image encoder is built here unless `released` provides it together with its projection."""
-    encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
-    (text_encoder, text_head), projections = texts, projection["name"]
-    # Keep this order (texts, then images): the order of the random draws determines the weights of a seed.
-    if released is None:
-        channels: Any = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
-        images: Any = build_spatial_encoder(**encoder, **channels)
-    else:
-        images, image_head = released
-        projections = (image_head, text_head) if projections == RELEASED else projections
-    images = images.to(memory_format=torch.channels_last)
+def _assemble(settings: Settings, texts: Encoder, images: Encoder, tokenizer: Any, statistics: Any) -> Networks:
+    text, projection, similarity = (settings[name] for name in ("text_encoder", "projection", "similarity"))
+    released = (images.projection, texts.projection) if _uses_released_projections(settings) else None
     regions = RegionSimilarity(
         similarity["aggregation"], lse_sharpness=similarity["lse_sharpness"], attention_scale=similarity["attention_scale"]
     )
-    model = ImageTextModel(images, text_encoder, regions, dimensions=projection["dimensions"], projection=projections)
+    image_encoder = images.network.to(memory_format=torch.channels_last)
+    projections, dimensions = released or projection["name"], projection["dimensions"]
+    model = ImageTextModel(image_encoder, texts.network, regions, dimensions=dimensions, projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
-    longest = min(text["maximum_tokens"] or text_encoder.maximum_tokens, text_encoder.maximum_tokens)
+    longest = min(text["maximum_tokens"] or texts.network.maximum_tokens, texts.network.maximum_tokens)
     return Networks(model, tokenizer, longest, RadiographAugmentation(*statistics, **settings["augmentation"]))
-
-
-def _read(content: Tensor) -> Any:
-    return json.loads(bytes(content.numpy()))

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from trueneg.errors import UserError
-from trueneg.losses.estimators.learned_thresholds import LearnedThresholds
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
+from trueneg.store.identity import model_of
+from trueneg.training.guides.base import UNRATED, Batch, Guide, Rated
 from trueneg.training.schedules import learning_rate_factor
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
@@ -42,13 +42,15 @@ class TrainingRun(ABC):
         SAMPLES: unit counted in rows and records, such as ``views``.
         PER_PICK: units per sample in a batch, such as 2 views per image.
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
+        directions: directions in which a sample is an anchor; for views, there is one.
         read_source, read_subsets: functions that read the data and the subsets of all seeds.
+        objective_model: class of the objective's settings, which says what the objective needs.
+        data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training`` for features of the source.
+        guide: rates the similarity of the samples of each batch; None if the objective needs no guide.
         network: all trained modules.
         optimizer: optimizer of the network's parameters.
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
-        average: exponential moving average of the network, if a guide needs one.
-        thresholds: the samples' thresholds, if the objective learns them; used after the fraction ``threshold_start`` of the run.
         epoch: number of finished epochs.
         update: number of updates done in the unfinished epoch.
         seconds: duration of these updates.
@@ -60,20 +62,21 @@ class TrainingRun(ABC):
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
+    directions: tuple[str, ...]
     read_source: Any
     read_subsets: Any
     network: nn.Module
     optimizer: torch.optim.Optimizer
     monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`
     remedy: str
-    average: AveragedModel | None = None
-    thresholds: LearnedThresholds | None = None
-    threshold_start: float
+    data: Any
+    guide: Guide | None
 
     def __init__(
         self, settings: Settings, seed: int, source: Any, subset: Any, device: torch.device, processes: Processes = ALONE
     ):
         self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
+        self.objective_model: Any = model_of(settings, "objective")
         self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
         self.epoch = self.update = 0
         self.seconds = 0.0
@@ -93,7 +96,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def set_up(self, settings: Settings, source: Any, subset: Any) -> tuple[int, str]:
-        """Set ``network`` (with weights drawn from torch's RNG), ``optimizer``, ``monitors`` and ``remedy``.
+        """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``, ``optimizer``, ``monitors`` and ``remedy``.
 
         Returns:
             The number of samples per epoch, and a description of it for error messages.
@@ -143,10 +146,10 @@ class TrainingRun(ABC):
                 monitored = self.backward(*batch)
                 self.processes.average_gradients(self.network.parameters())
                 self.optimizer.step()
-                if self.average is not None:
-                    self.average.update_parameters(self.network)
                 self.monitors.add(*monitored)
                 self.update, self.seconds = update + 1, time.perf_counter() - began
+                if self.guide is not None:
+                    self.guide.after_update()
                 if after_update is not None:
                     after_update()
         row, seconds = self.monitors.read(), time.perf_counter() - began
@@ -166,34 +169,32 @@ class TrainingRun(ABC):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
-        parts = {name: module.state_dict() for name, module in self._stateful_modules().items()}
-        tensors = named_tensors(optimizer=moments_of(self.optimizer), **parts)
+        modules = {"network": self.network.state_dict(), "monitors": self.monitors.state_dict()}
+        tensors = named_tensors(optimizer=moments_of(self.optimizer), **modules)
+        if self.guide is not None:
+            tensors |= self.guide.state_dict()
         values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`state` of a run created with the same arguments."""
-        for name, module in self._stateful_modules().items():
-            module.load_state_dict(part_of(tensors, name))
+        self.network.load_state_dict(part_of(tensors, "network"))
+        self.monitors.load_state_dict(part_of(tensors, "monitors"))
+        if self.guide is not None:
+            self.guide.load_state_dict({name: tensors[name] for name in self.guide.state_dict()})
         load_moments(self.optimizer, part_of(tensors, "optimizer"), values["learning_rate"])
         for name in self.STATE:
             setattr(self, name, values[name])
 
-    def _stateful_modules(self) -> dict[str, nn.Module]:
-        modules = {"network": self.network, "monitors": self.monitors, "average": self.average, "thresholds": self.thresholds}
-        return {name: module for name, module in modules.items() if module is not None}
+    @property
+    def updates_done(self) -> int:
+        """Number of updates since the start of the run."""
+        return self.epoch * self.updates_per_epoch + self.update
 
-    def _with_thresholds(self, objective: dict[str, Any], samples: int) -> None:
-        """Turn GloFND's settings into those of guided removal, with learned thresholds as the positive similarities."""
-        share, rate, self.threshold_start = (objective.pop(key) for key in ("share", "threshold_rate", "start"))
-        self.thresholds = LearnedThresholds(samples, share, rate).to(self.device)
-        objective["name"] = "guided"
-
-    def _thresholds_of(self, samples: Tensor, similarity: Tensor) -> Tensor:
-        """Return a batch's thresholds (B,) after learning from its similarities; infinite before ``threshold_start``."""
-        if self.thresholds is None or self.epoch * self.updates_per_epoch + self.update < self.threshold_start * self.updates:
-            return similarity.new_full((len(samples),), math.inf)
-        return self.thresholds.update(samples, similarity)
+    @torch.no_grad()
+    def rated(self, batch: Batch) -> Rated:
+        """Return the guide's similarities of a batch."""
+        return UNRATED if self.guide is None else self.guide.rate(batch)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a generator for one purpose in this epoch."""

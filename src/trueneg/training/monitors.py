@@ -1,7 +1,7 @@
 """Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, and do not affect the loss."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,14 +10,13 @@ from torch import Tensor, nn
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
-MARKING = ("remove", "guided", "quantile", "oracle")  # names of objectives whose estimators mark individual negatives as false
 MASK = ("mask precision", "mask recall", "mask AUC")
 RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them would cost as much as the loss
 
 
-def marks_negatives(objective: Mapping[str, Any]) -> bool:
-    """Return whether an objective marks individual negatives as false, so that its mask can be compared with the truth."""
-    return objective["name"] in MARKING or (objective.get("targets") or {}).get("name") in ("fnc", "wcl_one_head")
+def marks_negatives(loss: Any) -> bool:
+    """Return whether a loss marks individual negatives as false, so that its mask can be compared with the truth."""
+    return loss.estimator.marks or getattr(loss.target_rule, "marks", False)
 
 
 class Agreement(NamedTuple):
@@ -89,8 +88,8 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequen
         ranked = torch.zeros_like(area)
         first = slice(RANKED)
         area[first], ranked[first] = _areas(score[first].double(), truth[first], valid[first])
-        hits, marks, falses = (each.sum(1).double() for each in (truth & marked, marked, truth))
-        parts.append(Agreement(hits, marks, falses, area, ranked))
+        hits, marks, positives = (each.sum(1).double() for each in (truth & marked, marked, truth))
+        parts.append(Agreement(hits, marks, positives, area, ranked))
     return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 

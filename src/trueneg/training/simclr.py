@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trueneg.class_probability import from_class_frequency
+from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
+from trueneg.data.images.training_split import ViewData
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
@@ -19,14 +20,13 @@ from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
-from trueneg.training.guides import UNRATED, Rated, moving_average, rate_features, rate_labels, rate_views, read_features
-from trueneg.training.image_loading import statistics_of
+from trueneg.training.guides import build_guide
+from trueneg.training.guides.base import Batch, Rated, rate_views
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
 FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
-MEASURED_IMAGES = 1000  # number of held-out images used to measure a parameter
 
 
 class SimCLR(TrainingRun):
@@ -34,44 +34,32 @@ class SimCLR(TrainingRun):
 
     SAMPLES, PER_PICK = "views", 2
     STATE = (*TrainingRun.STATE, "scheduled")
+    directions = ("views",)
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
     data_checksum = staticmethod(data_checksum)
 
     def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
-        training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
-        self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
-        labels = source.labels[subset.train]
-        # Each unlabelled image gets its own class, so it has no known false negatives.
-        self.labels = torch.from_numpy(np.where(labels < 0, -1 - np.arange(len(labels)), labels)).to(self.device)
-        held_out = subset.validation[:MEASURED_IMAGES]
-        self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
+        training, objective = settings["training"], settings["objective"]
+        self.data = ViewData(source, subset, self.device)
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
-        if objective["name"] == "glofnd":
-            self._with_thresholds(objective, len(self.images))
-        temperature = objective.pop("temperature", None) or training["temperature"]
-        self.remedy = f"raise the temperature, which is {temperature:g}"
-        self.class_probability = self._class_probability(objective, labels, subset)
-        self.guide, targets = objective.pop("guide", None), objective.get("targets")
-        finds = targets is not None and targets["name"] == "fnc"
-        self.by_sample = objective["name"] == "remove" or (finds and objective["name"] != "guided")
-        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping) and "schedule" in value}
-        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
-        self.loss: Any = build(objective | self.scheduled, temperature=temperature)
-        encoder: Any = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
-        hidden, out = projection["hidden"], projection["dimensions"]
-        head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
-        network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
+        network = projected_encoder(settings, channels=source.images.shape[1])
         self.network = network.to(memory_format=torch.channels_last).to(self.device)
-        self.average = moving_average(self.network, self.guide)
-        if self.guide is not None and self.guide["name"] == "features":
-            frozen = read_features(self.guide["path"], {"images": len(source.images)}, source.name)["images"]
-            self.features = frozen[torch.from_numpy(subset.train)].to(self.device)
+        self.guide = build_guide(self.objective_model, objective, self)
+        values = self.objective_model.loss_settings(objective)
+        values = values if self.guide is None else self.guide.loss_settings(values)
+        temperature = values.pop("temperature", None) or training["temperature"]
+        self.remedy = f"raise the temperature, which is {temperature:g}"
+        self.class_probability = self.data.class_probability(values.pop("class_probability", None))
+        self.schedules = {name: value for name, value in values.items() if isinstance(value, Mapping) and "schedule" in value}
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
+        self.loss: Any = build(values | self.scheduled, temperature=temperature)
+        self.by_sample = compares_samples(self.loss)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
-        rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
-        self.monitors = ViewMonitors(rare, self.device, marks=marks_negatives(objective))
+        self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
         self.embed = compiled_embedding() if training["compile"] else embed_views
-        return len(self.images), f"the subset of seed {self.seed} contains {len(self.images)} images"
+        count = len(self.data.images)
+        return count, f"the subset of seed {self.seed} contains {count} images"
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""
@@ -79,61 +67,38 @@ class SimCLR(TrainingRun):
             self._follow_schedules()
         for name, value in self.scheduled.items():
             setattr(self.loss.estimator, name, value)
-        order = torch.randperm(len(self.images), generator=self.generator("batches")).to(self.device)
-        drawn, size = count * self.batch_size, self.images.shape[-2:]
+        order = torch.randperm(len(self.data.images), generator=self.generator("batches")).to(self.device)
+        drawn, size = count * self.batch_size, self.data.images.shape[-2:]
         views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
-        images, drawn = self.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
-        views = self.embed(self.network, self.augmentation, images, drawn).chunk(2)
-        first, second = (self.processes.whole(view) for view in views)
-        rated = self._rated(chosen, images, drawn, first, second)
-        probability = None if self.class_probability is None else self.class_probability[chosen]
-        labels = self.labels[chosen]
+        images, drawn = self.data.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
+        first, second = views = self._embed(images, drawn)
+        rated = self.rated(Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views)))
+        eta, labels = self.class_probability, self.data.labels[chosen]
+        eta = eta[chosen] if isinstance(eta, Tensor) else eta
         # Resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            terms = self.loss.terms(first, second, class_probability=probability, labels=labels, **rated._asdict())
+            terms = self.loss.terms(first, second, class_probability=eta, labels=labels, **rated._asdict())
             terms.loss.backward()
         return terms, labels
 
-    @torch.no_grad()
-    def _rated(self, chosen: Tensor, images: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
-        """Return the guide's similarities for the batch, or the batch's own similarities with learned thresholds."""
-        if self.thresholds is not None:
-            rated = rate_views(first, second, by_sample=False)
-            return rated._replace(positive_similarity=self._thresholds_of(chosen, rated.negative_similarity))
-        if self.guide is None:
-            return UNRATED
-        if self.guide["name"] == "labels":
-            return rate_labels(self.labels[chosen])
-        if self.guide["name"] == "features":
-            return rate_features(self.features[chosen])
-        if self.average is not None:
-            views = embed_views(self.average.module, self.augmentation, images, drawn).chunk(2)
-            first, second = (self.processes.whole(view) for view in views)
+    def _embed(self, images: Tensor, drawn: list[Any], network: Any = None) -> list[Tensor]:
+        """Embed this process's share of a batch, by default with the network being trained; return the whole batch's views."""
+        embed, network = (self.embed, self.network) if network is None else (embed_views, network)
+        return [self.processes.whole(view) for view in embed(network, self.augmentation, images, drawn).chunk(2)]
+
+    def _rated_by(self, images: Tensor, drawn: list[Any], views: list[Tensor], network: Any = None) -> Rated:
+        """Return the similarities according to a copy of the network; None: those of the views as embedded in training."""
+        first, second = views if network is None else self._embed(images, drawn, network)
         return rate_views(first, second, self.by_sample)
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
-
-    def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
-        """Return per-image η if it varies between training images; otherwise, replace a name for η in `objective` with its value.
-
-        The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class is unknown.
-        """
-        value = objective.get("class_probability")
-        if value in ("low", "high"):
-            objective["class_probability"] = subset.eta_low if value == "low" else subset.eta_high
-        if value != "true":
-            return None
-        objective["class_probability"] = None  # each batch passes its own
-        eta, labelled = torch.zeros(len(labels)), labels >= 0
-        eta[labelled] = torch.as_tensor(from_class_frequency(labels[labelled]), dtype=torch.float32)
-        return eta.to(self.device)
 
     def _follow_schedules(self) -> None:
         """Set the scheduled parameters to their values for this epoch."""
@@ -147,7 +112,7 @@ class SimCLR(TrainingRun):
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
         """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1, the nearest negative has weight 0)."""
-        images, groups = (part.to(self.device) for part in self.held_out)
+        images, groups = (part.to(self.device) for part in self.data.held_out)
         if by == "labels":
             views = self.augmentation.normalise(images)
         else:
@@ -159,6 +124,21 @@ class SimCLR(TrainingRun):
         embeddings = self.network(views.contiguous(memory_format=torch.channels_last))
         self.network.train()
         return min(max(macro_auc(embeddings, groups), 0.5), 0.99)
+
+
+def compares_samples(loss: Any) -> bool:
+    """Return whether the estimator or, if it uses no similarities, the rule of the targets compares samples instead of views."""
+    user = loss.estimator if loss.estimator.needs_similarity else loss.target_rule
+    return getattr(user, "compares_samples", False)
+
+
+def projected_encoder(settings: Settings, channels: int) -> nn.Module:
+    """Build an encoder with its projection head, with weights drawn from torch's RNG, for images with these channels."""
+    encoder: Any = build_encoder(**settings["encoder"], in_channels=channels)
+    projection = settings["projection"]
+    hidden, out = projection["hidden"], projection["dimensions"]
+    head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
+    return nn.Sequential(OrderedDict(encoder=encoder, projection=head))
 
 
 def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:

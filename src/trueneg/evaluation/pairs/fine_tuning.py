@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from trueneg.data.image_loading import read_ahead
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops
@@ -20,7 +21,6 @@ from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
-from trueneg.training.image_loading import read_ahead
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:

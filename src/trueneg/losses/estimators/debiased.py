@@ -22,7 +22,6 @@ class Subtracting(Estimator):
     """Subtract the expected mass of false negatives from a sum over all negatives; subclasses may weight the sum."""
 
     class_probability: float | Tensor | None
-    smooth_bound: bool
 
     def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
         """Return the log of the sum of e^u over the negatives, shape (A,)."""
@@ -32,15 +31,12 @@ class Subtracting(Estimator):
         eta = class_probability_of(class_probability, self.class_probability, negatives)
         log_n = log_count(negatives, count)
         log_sum = self.log_sum(negatives, log_n)
-        log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
-        # Share of the sum that remains after the subtraction; negative if too much is subtracted. The clamp avoids 0 · ∞.
-        share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
-        if floor is None or (isinstance(eta, float) and eta == 0):
+        # The estimate as a share of the sum; negative if too much is subtracted. The clamp avoids 0 · ∞.
+        share = (1 - eta * (log_n + _log_mean_exp(positive) - log_sum).clamp(max=80).exp()) / (1 - eta)
+        if floor is None:
             return unbounded(log_sum + share.log())
-        bound = floor + log_n
-        least = (bound - log_sum).exp()  # the bound as a share of the sum
-        at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
-        share = share + least if self.smooth_bound else share
+        bound = log_n + floor
+        at_bound = (share <= (bound - log_sum).exp()) & (eta > 0)
         estimate = log_sum + share.masked_fill(at_bound, 1).log()  # log 0 would give NaN gradients even where unused
         return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
@@ -64,8 +60,6 @@ class Debiased(Subtracting):
     Args:
         class_probability: η in [0, 1), the probability that a random sample shares the anchor's class: a single
             number, or a tensor with one value per anchor, shape (A,). None: each call passes its own.
-        smooth_bound: experimental; use the log-sum-exp of estimate and bound instead of their maximum, so that
-            an anchor's negatives keep a gradient as long as the estimate is positive.
 
     Raises:
         ValueError: if a class probability is negative, not below 1 or not finite. Tensors on an accelerator
@@ -81,7 +75,11 @@ class Debiased(Subtracting):
 
     name: ClassVar[str] = "dcl"
     class_probability: float | Tensor | None = None
-    smooth_bound: bool = False
 
     def __post_init__(self):
         self.class_probability = checked_class_probability(self.class_probability)
+
+
+def _log_mean_exp(positive: Tensor) -> Tensor:
+    """Return the log of the mean of e^p over (A,) or (A, M) logits, shape (A,)."""
+    return positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])

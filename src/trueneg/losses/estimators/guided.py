@@ -41,6 +41,7 @@ class Guided(Selecting):
     name: ClassVar[str] = "guided"
     needs_similarity: ClassVar[bool] = True
     needs_positive_similarity: ClassVar[bool] = True
+    marks: ClassVar[bool] = True
     margin: float = 0.0
     strategy: str = "absolute"
 

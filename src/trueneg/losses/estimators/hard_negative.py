@@ -23,7 +23,6 @@ class HardNegative(Subtracting):
     Args:
         beta: β ≥ 0, the concentration on near negatives.
         class_probability: η, see :class:`Debiased`; 0 for hardness without debiasing.
-        smooth_bound: see :class:`Debiased`.
 
     Raises:
         ValueError: if β is negative or not finite, or η is outside [0, 1).
@@ -38,7 +37,6 @@ class HardNegative(Subtracting):
     name: ClassVar[str] = "hcl"
     beta: float = 1.0
     class_probability: float | Tensor | None = None
-    smooth_bound: bool = False
 
     def __post_init__(self):
         if not 0 <= self.beta < math.inf:

@@ -40,6 +40,7 @@ class Oracle(Selecting):
 
     name: ClassVar[str] = "oracle"
     needs_labels: ClassVar[bool] = True
+    marks: ClassVar[bool] = True
     rescaled: bool = False
     precision: float = 1.0
     recall: float = 1.0

@@ -35,6 +35,7 @@ class Quantile(Selecting):
     """
 
     name: ClassVar[str] = "quantile"
+    marks: ClassVar[bool] = True
     share: float
 
     def __post_init__(self):

@@ -5,22 +5,24 @@ or, if its loss has no estimator, from :class:`PairLoss`. Settings that a method
 which both of its objectives inherit first.
 """
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
+from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
+from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.labels import SharedLabelGuide
+from trueneg.specs.guides.sentences import SentenceGuide
 from trueneg.specs.settings import (
     Boolean,
     Count,
     Fraction,
-    OpenFraction,
-    PathText,
     Positive,
     Probability,
     Real,
     Settings,
     Sweepable,
-    technical,
     values_of,
 )
 
@@ -41,10 +43,41 @@ class Objective(Settings):
             the same name as the module of these settings. Runs record their checksums, so that an edit without a higher
             VERSION is noticed.
         NEEDS_GUIDE: whether the estimator needs a guide's similarities.
+        GUIDE: a guide of the objective's own, which takes the objective's settings; None: the one that ``guide`` describes.
+        LOSS: name of the loss in :func:`trueneg.losses.build`; None: the objective's name.
+        OF_TRAINING: settings that the training uses, and not the loss.
+        TRAINED: whether there is anything to train.
+        NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
+        MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
     """
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
     NEEDS_GUIDE: ClassVar[bool] = False
+    GUIDE: ClassVar[type[GuideSettings] | None] = None
+    LOSS: ClassVar[str | None] = None
+    OF_TRAINING: ClassVar[frozenset[str]] = frozenset({"guide", "by", "logit_scale", "learned_logit_scale"})
+    TRAINED: ClassVar[bool] = True
+    NEEDS_POOLED: ClassVar[bool] = False
+    MATCHES_REPORTS: ClassVar[bool] = False
+
+    @classmethod
+    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+        """Return the guide of an objective with these settings, and the guide's own settings; None if it has no guide."""
+        if cls.GUIDE is not None:
+            return cls.GUIDE, settings
+        guide = settings.get("guide")
+        return None if guide is None else (GUIDES[guide["name"]], guide)
+
+    @classmethod
+    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
+        """Return whether the loss is a mean over all samples that match the anchor, and not the loss of its own positive."""
+        return False
+
+    @classmethod
+    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the name of the loss and those of the objective's settings that the loss uses."""
+        used = {key: value for key, value in settings.items() if key not in cls.OF_TRAINING}
+        return used if cls.LOSS is None else used | {"name": cls.LOSS}
 
     @classmethod
     def files(cls) -> tuple[str, ...]:
@@ -80,41 +113,6 @@ class Components(Settings):
     """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL with one head."""
 
     name: Literal["wcl_one_head"]
-
-
-class OwnGuide(Settings):
-    """Similarities from the networks being trained, without gradient."""
-
-    name: Literal["self"]
-
-
-class AverageGuide(Settings):
-    """Similarities from an exponential moving average (EMA) of the networks being trained."""
-
-    name: Literal["ema"]
-    momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
-
-
-class FileGuide(Settings):
-    """Frozen features from a file."""
-
-    name: Literal["features"]
-    path: PathText = technical(
-        ..., "a .safetensors file with `images`, one row per image of the source, or (image–text) `sentences`, or both"
-    )
-
-
-class LabelGuide(Settings):
-    """Labels: whether two images have the same class or, with several labels, the cosine of the masks of positive labels."""
-
-    name: Literal["labels"]
-
-
-class WordGuide(Settings):
-    """The cosine between the tf-idf vectors of sentences, with document frequencies from the training sentences."""
-
-    name: Literal["words"]
-    permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
 
 
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
@@ -157,9 +155,7 @@ class TwoViewObjective(EstimatorObjective):
     targets: Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None = Field(
         None, description=f"{TARGETS}, wcl_one_head"
     )
-    guide: Annotated[OwnGuide | AverageGuide | LabelGuide | FileGuide, Discriminator("name")] | None = Field(
-        None, description=GUIDE
-    )
+    guide: TwoViewGuide | None = Field(None, description=GUIDE)
 
 
 class PairLoss(Objective):
@@ -176,9 +172,7 @@ class PairObjective(PairLoss, EstimatorObjective):
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
     )
     targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(None, description=TARGETS)
-    guide: Annotated[OwnGuide | AverageGuide | LabelGuide | WordGuide | FileGuide, Discriminator("name")] | None = Field(
-        None, description=f"{GUIDE}, words"
-    )
+    guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 
 class SimilarityObjective(PairObjective):
@@ -189,6 +183,11 @@ class SimilarityObjective(PairObjective):
         description="text: cosine between centred sentence embeddings of the language model that provides η; labels: 1 if the "
         "images share a positive label, else 0; guide: what the guide rates",
     )
+
+    @classmethod
+    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+        guide = {"text": SentenceGuide, "labels": SharedLabelGuide}.get(settings.get("by", ""))
+        return super().guide_of(settings) if guide is None else (guide, settings)
 
     def check_combination(self):
         if ("guide" in values_of(self.by)) != (self.guide is not None):

@@ -9,5 +9,6 @@ class Clip(PairLoss):
     """InfoNCE in both directions (CLIP)."""
 
     IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)
+    LOSS = "cl"
 
     name: Literal["clip"]

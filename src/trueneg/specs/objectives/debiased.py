@@ -28,4 +28,3 @@ class PairDebiased(PairObjective):
     name: Literal["dcl"]
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
-    smooth_bound: Boolean = Field(False, description="experimental: the sum of bound and estimate replaces their maximum")

@@ -12,6 +12,7 @@ class Relaxed(PairLoss):
     """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
 
     IMPLEMENTED_IN = ("losses/relaxed.py",)
+    NEEDS_POOLED = True
 
     name: Literal["reco", "oc"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")

@@ -14,6 +14,7 @@ class Released(Objective):
     """Networks evaluated without training. released: with their own projections; untrained: with a random one for texts only."""
 
     IMPLEMENTED_IN = ()
+    TRAINED = False
 
     name: Literal["released", "untrained"]
     encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")

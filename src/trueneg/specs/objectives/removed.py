@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import AverageGuide, Components, OwnGuide, SimilarityObjective, Softmax, TwoViewObjective
+from trueneg.specs.guides.ema import AverageGuide
+from trueneg.specs.guides.own import OwnGuide
+from trueneg.specs.objectives.base import Components, SimilarityObjective, Softmax, TwoViewObjective
 from trueneg.specs.settings import Count, Real, Sweepable
 
 TopK = Annotated[Count | None, Field(description="remove at most the k most similar samples of an anchor; null: no limit")]

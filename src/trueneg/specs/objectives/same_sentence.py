@@ -1,6 +1,7 @@
 """Treat images whose report contains the anchor's sentence as known false negatives."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -12,9 +13,16 @@ class SameSentence(PairObjective):
     """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
 
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
+    LOSS = "oracle"
+    MATCHES_REPORTS = True
+    OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]
     mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="excluded, or used as additional positives")
+
+    @classmethod
+    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
+        return settings["mode"] == "positives"
 
     def check_combination(self):
         if "positives" in values_of(self.mode) and (self.targets is not None or self.decoupled):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from trueneg.data.image_loading import TrainingImages
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.data.pairs.pair_splits import PairSubset
-from trueneg.training.image_loading import TrainingImages
 
 
 class PairIndices(NamedTuple):
@@ -39,6 +39,8 @@ class PairData:
         device: device of the tensors and of image batches.
 
     Attributes:
+        source: images and sentences.
+        counts: number of ``images`` and ``sentences`` of the source.
         sentences: the S sentences, including repetitions.
         texts: the U distinct sentences.
         images: the n images.
@@ -52,7 +54,8 @@ class PairData:
     """
 
     def __init__(self, source: PairSource, subset: PairSubset, device: torch.device):
-        self._device = device
+        self.source, self._device = source, device
+        self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
         rows = np.flatnonzero(source.sentences["report"].isin(names))
@@ -97,6 +100,16 @@ class PairData:
         else:
             images, reports = self._images_by_report[_member(self._image_counts, order, which[:, 0])], order
         return PairIndices(images, _member(self._sentence_counts, reports, which[:, 1]))
+
+    def reports_with(self, pairs: PairIndices) -> Tensor:
+        """Return (B, B) bool: whether the report of image j contains sentence i."""
+        return (self.said[pairs.images] == self.text_of[pairs.sentences][:, None, None]).any(2)
+
+    def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
+        """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
+        classes = self.class_of[pairs.sentences]
+        shown = self.shown[pairs.images][:, classes.clamp(min=0)].T
+        return shown, (classes >= 0)[:, None].expand_as(shown)
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""

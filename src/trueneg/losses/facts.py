@@ -1,0 +1,116 @@
+"""What is known about the samples, besides their embeddings."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.execution import gathered_rows
+from trueneg.losses.layout import Layout
+
+TOLERANCE = 1e-4  # for the sum of a row of targets
+
+
+class SampleFacts(NamedTuple):
+    """Known facts about the samples; for the letters, see :mod:`trueneg.losses.layout`.
+
+    Attributes:
+        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
+        labels: (B + H',) class of each sample and of the H' further negatives of this process; once checked, (G + H,) of all.
+        same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
+        similarity: (A, G + H) or (A, K) known similarity to the anchors.
+        positive_similarity: (A,) known similarity of the anchors and their own positives.
+        exclude: (A, K) bool, columns that are not negatives; those with a target still attract.
+        targets: (B, G + H), or (A, G + H) if the views of a sample have different targets; see :func:`checked_targets`.
+    """
+
+    class_probability: float | Tensor | None = None
+    labels: Tensor | None = None
+    same_class: Any = None
+    similarity: Any = None
+    positive_similarity: Tensor | None = None
+    exclude: Tensor | None = None
+    targets: Any = None
+
+    def checked(self, layout: Layout, estimator: Estimator, dtype: torch.dtype, gather_distributed: bool) -> "SampleFacts":
+        """Return the facts after checking them, with the labels of all processes, and targets in the dtype of the logits.
+
+        Raises:
+            ValueError: if a shape is wrong, a fact that the estimator needs is missing, or a value is out of range.
+        """
+        eta, labels, targets = self.class_probability, None, self.targets
+        count, anchors, candidates = layout.count, layout.views * layout.count, layout.candidates
+        if isinstance(eta, Tensor) and eta.dim() > 0:
+            eta = checked_shape("class_probability", eta, (count,)).to(layout.device)
+        if estimator.needs_similarity or self.similarity is not None:
+            check_known("negative_similarity", self.similarity, layout)
+        if self.positive_similarity is not None:
+            check_known("positive_similarity", checked_shape("positive_similarity", self.positive_similarity, (anchors,)))
+        if self.exclude is not None and self.exclude.dtype != torch.bool:
+            raise ValueError(f"exclude is {self.exclude.dtype}; expected bool.")
+        if estimator.needs_labels and self.same_class is not None:
+            checked_shape("same_class", self.same_class, (count, candidates))
+        elif estimator.needs_labels:
+            of_process = checked_shape("labels", self.labels, (candidates * count // layout.samples,))
+            labels = gathered_rows(of_process, count, gather_distributed)[0]
+        if targets is not None:
+            targets = checked_targets(targets, (anchors if len(targets) == anchors else count, candidates)).to(dtype)
+        return self._replace(class_probability=eta, labels=labels, targets=targets)
+
+    def of_estimator(self, layout: Layout, estimator: Estimator, anchors: Tensor | None) -> dict[str, Any]:
+        """Return what an estimator takes about some anchors (None: all), keyword arguments of :meth:`Estimator.mass`."""
+        eta = self.class_probability
+        eta = layout.rows(eta, anchors) if isinstance(eta, Tensor) and eta.dim() > 0 else eta
+        known: dict[str, Any] = {"class_probability": eta, "views": layout.views}
+        if estimator.needs_labels:
+            if self.labels is None:
+                same_class = layout.rows(self.same_class, anchors)
+            else:
+                same_class = self.labels[layout.own_columns(anchors)[:, :1]] == self.labels
+            known["same_class"] = layout.by_column(same_class)
+        if estimator.needs_similarity:
+            known["similarity"] = layout.by_column(layout.rows(self.similarity, anchors))
+        if self.positive_similarity is not None:
+            known["positive_similarity"] = layout.rows(self.positive_similarity, anchors)
+        return known
+
+
+def check_known(name: str, similarity: Tensor | None, layout: Layout | None = None) -> None:
+    """Check that a known similarity is not missing and, on a CPU, that it has no NaN where it is used.
+
+    Args:
+        name: its name, for messages.
+        similarity: values, (A,), (A, G + H) or (A, K).
+        layout: of the similarity's rows and columns; NaN is allowed in the columns of each anchor's own sample.
+
+    Raises:
+        ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
+    """
+    if similarity is None:
+        raise ValueError(f"{name} is missing; the estimator needs it.")
+    if similarity.device.type != "cpu" or not similarity.sum().isnan():  # the sum takes a twentieth of the time
+        return
+    wrong = similarity.isnan()
+    if layout is not None:
+        wrong.scatter_(1, layout.own_columns(None) % similarity.shape[1], False)  # with one column per sample, all views share it
+    if wrong.any():
+        raise ValueError(f"{name} contains NaN; expected numbers.")
+
+
+def checked_targets(targets: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return soft targets without their gradient, after checking them; rows sum to 1.
+
+    Raises:
+        ValueError: if the shape is wrong, or a row does not sum to 1 within 1e-4; on an accelerator, such a row becomes NaN.
+    """
+    targets = checked_shape("targets", targets, shape).detach()
+    wrong = ~((targets.sum(1) - 1).abs() <= TOLERANCE)  # NaN is wrong, too
+    if targets.device.type != "cpu":
+        return targets.masked_fill(wrong[:, None], math.nan)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(f"targets: row {row} sums to {targets[row].sum():g}; expected 1 (within {TOLERANCE:g}) in every row.")
+    return targets

@@ -1,0 +1,143 @@
+"""Encoders of image–text networks by their settings: how each is built for a new run, and restored from a finished run's file.
+
+Images and texts have the same interface: ``build`` draws weights from torch's RNG or loads them, and ``restore`` only needs the
+shapes, because the weights are loaded afterwards.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from trueneg.errors import UserError
+from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
+from trueneg.models.clip_encoders import clip_of, clip_tokenizer, load_clip
+from trueneg.models.spatial_encoders import build_spatial_encoder
+from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
+from trueneg.text.tokenizing import train_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import BertModel
+
+IMAGE_CONFIG = "image_encoder/config"  # entry of a finished run's file, for CLIP encoders only
+
+Settings = Mapping[str, Any]  # of the encoder
+
+
+class Encoder(NamedTuple):
+    """An encoder.
+
+    Attributes:
+        network: the encoder itself, without a projection.
+        projection: the projection into the shared space that was released with it; None if there is none.
+        logit_scale: the logit scale that was released with it; None if there is none.
+    """
+
+    network: Any
+    projection: Any = None
+    logit_scale: float | None = None
+
+
+class NewImages:
+    """ResNets, from scratch or with torchvision's weights.
+
+    Attributes:
+        normalises: whether the network, and not the augmentation, normalises images.
+    """
+
+    normalises = False
+
+    @staticmethod
+    def build(settings: Settings, channels: int) -> Encoder:
+        return Encoder(build_spatial_encoder(**settings, in_channels=channels))
+
+    @classmethod
+    def restore(cls, settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
+        # Pretrained weights would be overwritten immediately, so do not load them.
+        return cls.build({key: value for key, value in settings.items() if key != "weights"}, channels)
+
+
+class ClipImages:
+    """The image encoder of an open_clip CLIP model."""
+
+    normalises = True
+
+    @staticmethod
+    def build(settings: Settings, channels: int) -> Encoder:
+        clip = load_clip(settings["model"], settings["weights"])
+        return Encoder(clip.image_encoder, clip.image_projection, clip.logit_scale)
+
+    @staticmethod
+    def restore(settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
+        clip = clip_of(json_of(tensors.pop(IMAGE_CONFIG)))
+        return Encoder(clip.image_encoder, clip.image_projection)
+
+
+class BiovilImages:
+    """BioViL's image encoder, which takes pixel values that are not normalised."""
+
+    normalises = True
+
+    @staticmethod
+    def build(settings: Settings, channels: int) -> Encoder:
+        return Encoder(*load_image_model(settings["weights"]))
+
+    @staticmethod
+    def restore(settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
+        return Encoder(*image_model(tensors, "image_encoder.", "image_projection."))
+
+
+class ClipTexts:
+    """The text encoder of an open_clip CLIP model."""
+
+    @staticmethod
+    def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
+        clip = load_clip(settings["model"], settings["weights"])
+        return Encoder(clip.text_encoder, clip.text_projection), clip_tokenizer()
+
+    @staticmethod
+    def restore(settings: Settings, config: Any, tensors: Mapping[str, Tensor], with_projection: bool) -> Encoder:
+        clip = clip_of(config)
+        return Encoder(clip.text_encoder, clip.text_projection)
+
+
+class PretrainedTexts:
+    """A pretrained BERT."""
+
+    @staticmethod
+    def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
+        bert, tokenizer = load_bert(settings["model"], revision=settings["revision"], offline=settings["offline"])
+        head = settings.get("projection")
+        projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
+        return Encoder(_with_pooling(bert, settings), projection), tokenizer
+
+    @staticmethod
+    def restore(settings: Settings, config: Any, tensors: Mapping[str, Tensor], with_projection: bool) -> Encoder:
+        from transformers import BertConfig, BertModel
+
+        bert = BertModel(BertConfig.from_dict(config), add_pooling_layer=False)
+        projection = text_projection(tensors, "text_projection.", bert.config.hidden_size) if with_projection else None
+        return Encoder(_with_pooling(bert, settings), projection)
+
+
+class SmallTexts(PretrainedTexts):
+    """A small BERT with a vocabulary built from the training sentences."""
+
+    @staticmethod
+    def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
+        try:
+            tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["maximum_tokens"])
+        except ValueError as error:
+            raise UserError(f"text_encoder.{error}") from error
+        shape = {key: settings[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
+        return Encoder(_with_pooling(small_bert(len(tokenizer), **shape), settings)), tokenizer
+
+
+def _with_pooling(bert: "BertModel", settings: Settings) -> BertTextEncoder:
+    return BertTextEncoder(bert, settings["pooling"], settings.get("frozen_layers"))
+
+
+def json_of(content: Tensor) -> Any:
+    """Return the content of an entry with JSON text as bytes."""
+    return json.loads(bytes(content.numpy()))

@@ -1,0 +1,20 @@
+"""Frozen features as the guide."""
+
+from typing import Literal
+
+from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.settings import PathText, technical
+
+
+class FileGuide(GuideSettings):
+    """Frozen features from a file."""
+
+    IMPLEMENTATION = "trueneg.training.guides.features:FeatureGuide"
+
+    name: Literal["features"]
+    path: PathText = technical(
+        ..., "a .safetensors file with `images`, one row per image of the source, or (image–text) `sentences`, or both"
+    )
+
+
+TWO_VIEWS = PAIRS = FileGuide

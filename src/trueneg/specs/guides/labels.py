@@ -1,0 +1,22 @@
+"""Labels as the guide."""
+
+from typing import Literal
+
+from trueneg.specs.guides.base import GuideSettings
+
+
+class LabelGuide(GuideSettings):
+    """Labels: whether two images have the same class or, with several labels, the cosine of the masks of positive labels."""
+
+    IMPLEMENTATION = "trueneg.training.guides.labels:LabelGuide"
+
+    name: Literal["labels"]
+
+
+class SharedLabelGuide(GuideSettings):
+    """Whether two images share a positive label (``by: labels``)."""
+
+    IMPLEMENTATION = "trueneg.training.guides.labels:SharedLabelGuide"
+
+
+TWO_VIEWS = PAIRS = LabelGuide

@@ -1,0 +1,16 @@
+"""The networks being trained as their own guide."""
+
+from typing import Literal
+
+from trueneg.specs.guides.base import GuideSettings
+
+
+class OwnGuide(GuideSettings):
+    """Similarities from the networks being trained, without gradient."""
+
+    IMPLEMENTATION = "trueneg.training.guides.own:OwnGuide"
+
+    name: Literal["self"]
+
+
+TWO_VIEWS = PAIRS = OwnGuide

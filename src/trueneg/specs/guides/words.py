@@ -1,0 +1,20 @@
+"""The words of sentences as the guide."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.settings import Boolean
+
+
+class WordGuide(GuideSettings):
+    """The cosine between the tf-idf vectors of sentences, with document frequencies from the training sentences."""
+
+    IMPLEMENTATION = "trueneg.training.guides.words:WordGuide"
+
+    name: Literal["words"]
+    permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
+
+
+PAIRS = WordGuide

@@ -1,0 +1,32 @@
+"""Guides of both kinds of training; their settings in :mod:`trueneg.specs.guides` name these classes."""
+
+import pkgutil
+from collections.abc import Mapping
+from typing import Any
+
+from trueneg.specs.objectives.base import Objective
+from trueneg.training.guides.base import Guide
+
+PARTS = {"network", "monitors", "optimizer"}  # parts of a checkpoint, beside which a guide's buffers and modules are saved
+
+
+def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: Any) -> Guide | None:
+    """Build the guide of an objective; None if it has none.
+
+    Args:
+        objective: the objective's class of settings.
+        settings: its settings.
+        run: see :class:`~trueneg.training.guides.base.Guide`.
+
+    Raises:
+        ValueError: if the guide's state would overwrite other parts of a checkpoint.
+    """
+    described = objective.guide_of(settings)
+    if described is None:
+        return None
+    model, settings = described
+    guide: Guide = pkgutil.resolve_name(model.IMPLEMENTATION)(settings, run)
+    if taken := PARTS & {name.partition(".")[0] for name in guide.state_dict()}:
+        problem = f"the state of {type(guide).__name__} is called {', '.join(sorted(taken))}, as another part of a checkpoint"
+        raise ValueError(f"{problem}; rename it.")
+    return guide

@@ -1,0 +1,89 @@
+"""Guides rate how similar the samples of a batch are, without gradient, as the losses expect."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Rated(NamedTuple):
+    """A guide's similarities, in the form that the losses expect.
+
+    Attributes:
+        negative_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
+        positive_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
+    """
+
+    negative_similarity: Any = None
+    positive_similarity: Tensor | None = None
+
+
+UNRATED = Rated()
+
+
+class Batch(NamedTuple):
+    """What a guide can ask of a batch of B samples.
+
+    Attributes:
+        rows: (B,) indices of the training ``images`` and, for pairs, of the training ``sentences``.
+        rated: returns the similarities according to a copy of the network; without an argument, to the network being trained.
+    """
+
+    rows: Mapping[str, Tensor]
+    rated: Callable[..., Rated]
+
+
+class Guide(nn.Module):
+    """Base class of guides; its buffers and modules are saved in the run's checkpoints, under their own names.
+
+    Args:
+        settings: the guide's settings or, for a guide of the objective's own, the objective's.
+        run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist.
+
+    Attributes:
+        measured: values for each epoch's row.
+    """
+
+    measured: Mapping[str, float] = {}
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__()
+        self.settings, self.run = settings, run
+
+    def rate(self, batch: Batch) -> Rated:
+        """Rate a batch; called without gradients, once per update."""
+        raise NotImplementedError
+
+    def after_update(self) -> None:
+        """Follow an update of the run's network."""
+
+    def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings of the loss; a guide may replace some, such as a quantile by a threshold."""
+        return settings
+
+
+def rate_views(first: Tensor, second: Tensor, by_sample: bool) -> Rated:
+    """Rate the views of a batch by the cosine of their embeddings.
+
+    Args:
+        first: (B, D) embeddings of the first views.
+        second: (B, D) embeddings of the second views.
+        by_sample: rate samples instead of views, by the largest cosine of any of their views, as in False Negative Cancellation
+            (Huynh et al., 2022), but without support views.
+    """
+    count = len(first)
+    units = functional.normalize(torch.cat([first, second]).detach().float(), dim=-1)
+    positive = torch.linalg.vecdot(units, units.roll(count, 0))
+    similarity = units @ units.mT
+    if not by_sample:
+        return Rated(similarity, positive)
+    nearest = similarity.view(2, count, 2, count).amax((0, 2))
+    return Rated((nearest, nearest), positive)
+
+
+def rate_pairs(scores: Tensor) -> Rated:
+    """Rate the pairs of a batch by (B, B) similarities of texts and images."""
+    scores = scores.detach()
+    return Rated(scores, scores.diagonal())

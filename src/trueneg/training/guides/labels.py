@@ -1,0 +1,47 @@
+"""Labels as guides."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from trueneg.errors import UserError
+from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.features import rate_features
+
+
+class LabelGuide(Guide):
+    """Whether two images have the same class or, with several labels, the cosine of the masks of their positive labels."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        if run.data.labels.shape[1:] == (0,):
+            name = run.data.source.name
+            raise UserError(f"objective.guide is labels, but source {name} has no labels for its images; use another guide.")
+
+    def rate(self, batch: Batch) -> Rated:
+        return rate_labels(self.run.data.labels[batch.rows["images"]])
+
+
+class SharedLabelGuide(Guide):
+    """1 if two images share a positive label, otherwise 0."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        if not run.data.labels.shape[1]:
+            problem = f"objective {settings['name']} needs labels of the images, but source {run.data.source.name} has none"
+            raise UserError(f"{problem}; remove this objective.")
+
+    def rate(self, batch: Batch) -> Rated:
+        positive = (self.run.data.labels[batch.rows["images"]] == 1).float()
+        return Rated(((positive @ positive.T) > 0).float())
+
+
+def rate_labels(labels: Tensor) -> Rated:
+    """Rate samples by (B,) classes: 1 if equal. With (B, K) labels, rate by the cosine of the masks of positive labels."""
+    if labels.dim() == 1:
+        same = (labels[:, None] == labels).float()
+        return Rated(same, same.new_ones(len(labels)))
+    rated = rate_features((labels == 1).float())
+    rated.negative_similarity.fill_diagonal_(1)  # even without positive labels
+    return rated

@@ -1,0 +1,27 @@
+"""A language model's sentence embeddings as the guide."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
+
+
+class SentenceGuide(Guide):
+    """Similarity of sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`); the loss's threshold is a quantile."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        data = run.data
+        sample = data.epoch(run.training["unit"], run.generator("similarity of texts")).sentences[:SAMPLE].to(run.device)
+        self.similarity = TextSimilarity(embeddings_of(data.source, data.texts, run.device), data.text_of, sample)
+
+    def rate(self, batch: Batch) -> Rated:
+        return Rated(self.similarity(batch.rows["sentences"]))
+
+    def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        if "threshold" not in settings:
+            return settings
+        threshold = self.similarity.threshold(settings["threshold"])
+        self.measured = {"similarity threshold": threshold}
+        return settings | {"threshold": threshold}

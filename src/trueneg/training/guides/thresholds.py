@@ -1,0 +1,34 @@
+"""The networks being trained, with thresholds learned for each sample, as the guide of GloFND."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from trueneg.losses import LearnedThresholds
+from trueneg.training.guides.base import Batch, Guide, Rated
+
+
+class ThresholdGuide(Guide):
+    """Similarities from the networks being trained; a learned threshold of each anchor replaces the positive's similarity.
+
+    There is one threshold for each training image and direction. Before the fraction ``start`` of the run, nothing is learned,
+    and the thresholds are infinite.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        self._images = len(run.data.images)
+        thresholds = LearnedThresholds(len(run.directions) * self._images, settings["share"], settings["threshold_rate"])
+        self.thresholds = thresholds.to(run.device)
+
+    def rate(self, batch: Batch) -> Rated:
+        similarity, samples, directions = batch.rated().negative_similarity, batch.rows["images"], self.run.directions
+        if self.run.updates_done < self.settings["start"] * self.run.updates:
+            return Rated(similarity, similarity.new_full((len(directions) * len(samples),), math.inf))
+        thresholds = [
+            self.thresholds.update(samples + place * self._images, similarity.mT if direction == "image" else similarity)
+            for place, direction in enumerate(directions)
+        ]
+        return Rated(similarity, torch.cat(thresholds))

@@ -1,0 +1,47 @@
+"""The words of sentences as the guide."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from torch import Tensor
+
+from trueneg.errors import UserError
+from trueneg.training.guides.base import Batch, Guide, Rated, rate_pairs
+
+WORD = re.compile(r"\w\w")  # TfidfVectorizer ignores shorter words
+
+
+class WordGuide(Guide):
+    """The cosine of the tf-idf vectors of sentences; if permuted, each has the words of another one, drawn at random."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        texts = run.data.texts
+        if settings["permuted"]:
+            texts = [texts[number] for number in torch.randperm(len(texts), generator=run.generator("permuted words")).tolist()]
+        if not any(WORD.search(text) for text in texts):
+            raise UserError(
+                f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
+                f"{run.data.source.name} contains a word; expected words of at least two letters or digits. Use another guide."
+            )
+        self.overlap = WordOverlap(texts)
+
+    def rate(self, batch: Batch) -> Rated:
+        numbers = self.run.data.text_of[batch.rows["sentences"]]
+        return rate_pairs(self.overlap(numbers.cpu()).to(numbers.device))
+
+
+class WordOverlap:
+    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is ignored."""
+
+    def __init__(self, texts: Sequence[str]):
+        self._vectors = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """Return (B, B) cosines between texts, given (B,) indices; all on the CPU."""
+        rows = self._vectors[numbers.numpy()]
+        return torch.from_numpy((rows @ rows.T).toarray()).clamp(max=1).fill_diagonal_(1)
