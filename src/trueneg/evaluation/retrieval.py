@@ -148,20 +148,21 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
     for a query with m relevant candidates among C, averaged over queries.
 
     Args:
-        relevant: (texts, images) bool, at least one true per row and column.
+        relevant: (texts, images) bool or 0 and 1, at least one true per row and column.
         ks: list lengths.
 
     Returns:
         The metric ``chance`` at each k from text to image, and from image to text.
 
     Example:
-        >>> by_chance = chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
+        >>> by_chance = chance_recall_both_ways(np.array([[1, 0], [1, 0], [0, 1]]), ks=(1,))
         >>> by_chance[Metric("chance", "text to image", 1)]
         0.5
     """
     recalls = {}
     for direction, is_relevant in (("text to image", relevant), ("image to text", relevant.T)):
-        candidates, irrelevant = is_relevant.shape[1], (~is_relevant).sum(1)
+        candidates = is_relevant.shape[1]
+        irrelevant = candidates - is_relevant.sum(1)
         for k in ks:
             missed = np.prod([np.maximum(irrelevant - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
             recalls[Metric("chance", direction, k)] = float(1 - missed.mean())
