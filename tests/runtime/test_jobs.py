@@ -138,7 +138,9 @@ def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
     assert "refused: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: refused.log" in summary
     assert "crashed: RuntimeError: the device failed\n  Log: crashed.log" in summary
     assert "killed: ended without an error message; the last entry of its log is: epoch 3 of 9\n  Log: killed.log" in summary
-    assert summary.count("  Log: ") == 4
+    logs = [entry for entry in entries if entry.startswith("  Log: ")]
+    assert len(logs) == 4
+    assert logs == sorted(logs)
     assert "  Log: lost.log" in summary
     assert failed_jobs([]) == ""
 

@@ -115,7 +115,7 @@ def failed_jobs(failed: Iterable[Any]) -> str:
         logs = {part.log[0]: part.rule.name for part in (job.jobs if job.is_group() else [job]) if part.log}
         with_error = [path for path in logs if _last_entry(path).startswith(ERROR)]
         lines += [f"{logs[path]}: {_last_error(path)}\n  Log: {path}\n" for path in with_error or logs]
-    return f"\nFailed jobs:\n{''.join(lines)}" if lines else ""
+    return f"\nFailed jobs:\n{''.join(sorted(lines))}" if lines else ""
 
 
 def _last_entry(path: str) -> str:
