@@ -164,7 +164,7 @@ def test_a_mistake_is_one_sentence_with_the_key_the_value_and_the_expected_value
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [1, 2", "cannot be read as YAML.*line 1"),
+        ("a: [1, 2", "cannot be read as a YAML file.*line 1"),
         ("- 1\n- 2\n", "found a list"),
         ("", "found nothing"),
         ("retrain_stale: true\n", "no studies found"),
@@ -183,7 +183,7 @@ def test_the_command_line_prints_one_sentence_and_exits_with_code_1(tmp_path, ca
     assert main(["check", str(path)]) == 1
     assert capsys.readouterr().err.strip() == f"{path}: tiny.training.epochs is -3; expected a number greater than or equal to 1."
     assert main(["check", str(tmp_path / "none.yaml")]) == 1
-    assert f"{tmp_path / 'none.yaml'}: does not exist; expected YAML" in capsys.readouterr().err
+    assert f"{tmp_path / 'none.yaml'}: does not exist; expected a YAML file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
     """
     merged: dict[str, Any] = {}
     for path in paths:
-        with reading(path, "YAML", "Correct the file.", missing="Check the path."):
-            raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with reading(path, "a YAML file", "Correct the file.", missing="Check the path."), open(path, encoding="utf-8") as file:
+            raw = yaml.safe_load(file)
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
         merged |= raw
