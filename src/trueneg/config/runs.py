@@ -329,14 +329,18 @@ def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
             if family is None:
                 row_names["variant"] = canonical(first.values)
             data = resolved.dataset.model_dump(mode="json")
+            plain = {winner: _plain(variant.sections) for winner, variant in variants.items()}
             for block, seeds in _blocks(study, pilot_seeds(study) if is_pilot else study.seed_list).items():
                 choices = {}
                 for winner, variant in variants.items():
-                    settings = {section: model.model_dump(mode="json") for section, model in variant.sections.items()}
-                    settings["dataset"] = of_seed(data, seeds[0])
+                    settings = {**plain[winner], "dataset": of_seed(data, seeds[0])}
                     trained = [Run(name, dataset, label, seed, settings) for seed in seeds]
                     choices[winner] = VariantRuns(canonical(variant.values), trained)
                 yield Job(name, dataset, label, block, row_names, choices, family, is_pilot)
+
+
+def _plain(sections: Sections) -> RunSettings:
+    return {section: model.model_dump(mode="json") for section, model in sections.items()}
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:
