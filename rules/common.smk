@@ -44,8 +44,8 @@ if not workflow.overwrite_configfiles:
 try:
     configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
-    readings = DataInputs(trainings, corpora, file_parameter)
-    for data_input in readings.pairs():
+    data_inputs = DataInputs(trainings, corpora, file_parameter)
+    for data_input in data_inputs.pairs():
         check_own_table(data_input)
     protocols = {}
     for name, study in trainings.studies.items():

@@ -16,7 +16,7 @@ rule source:
     resources:
         **growing("resources/source"),
     params:
-        **readings.parameters("sources/{images}"),
+        **data_inputs.parameters("sources/{images}"),
     script:
         "../workflow/scripts/source.py"
 
@@ -24,7 +24,7 @@ rule source:
 rule pairs:
     """Decode or draw the images of a source once, and join them with their sentences; tables that the source lacks are empty."""
     input:
-        unpack(readings.pair_texts),
+        unpack(data_inputs.pair_texts),
     output:
         pairs="results/pairs/{pairs}.npz",
         sentences="results/pairs/{pairs}.parquet",
@@ -39,11 +39,11 @@ rule pairs:
     priority: BEFORE_TRAINING
     conda:
         "../envs/trueneg.yaml"
-    threads: setting("resources/{source}_pairs/threads", source=readings.pair_source)
+    threads: setting("resources/{source}_pairs/threads", source=data_inputs.pair_source)
     resources:
-        **growing("resources/{source}_pairs", source=readings.pair_source),
+        **growing("resources/{source}_pairs", source=data_inputs.pair_source),
     params:
-        **readings.parameters("pairs/{pairs}"),
+        **data_inputs.parameters("pairs/{pairs}"),
         cache="results/pairs/cache/{pairs}",
     script:
         "../workflow/scripts/pairs.py"
@@ -64,7 +64,7 @@ rule chexpert_8x200:
     resources:
         **growing("resources/chexpert_8x200"),
     params:
-        **readings.parameters("benchmarks/{chexpert}"),
+        **data_inputs.parameters("benchmarks/{chexpert}"),
         cache="results/benchmarks/cache/{chexpert}",
     script:
         "../workflow/scripts/chexpert_8x200.py"

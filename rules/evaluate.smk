@@ -170,7 +170,7 @@ rule pair_pictures:
 rule eta_by_class:
     """Summarise the class probabilities estimated from likelihoods by latent class, and list the known ones beside them."""
     input:
-        unpack(readings.eta_by_class),
+        unpack(data_inputs.eta_by_class),
     output:
         table="results/{study}/artefacts/class_probabilities.parquet",
     log:

@@ -22,7 +22,7 @@ rule phantom_reports:
         **growing("resources/phantom_reports"),
     params:
         **versions.version_parameter("reports/phantom"),
-        settings=readings.settings("{study}/text/{corpus}/reports"),
+        settings=data_inputs.settings("{study}/text/{corpus}/reports"),
         seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/phantom_reports.py"
@@ -44,7 +44,7 @@ rule reports:
     resources:
         **growing("resources/reports"),
     params:
-        **readings.parameters("{study}/text/{corpus}/reports"),
+        **data_inputs.parameters("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/reports.py"
 
@@ -94,7 +94,7 @@ rule captions:
         **growing("resources/captions"),
     params:
         **versions.version_parameter("splitter"),
-        **readings.parameters("{study}/text/{corpus}/reports"),
+        **data_inputs.parameters("{study}/text/{corpus}/reports"),
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/captions.py"
@@ -118,7 +118,7 @@ rule open_i_classes:
     resources:
         **growing("resources/open_i_classes"),
     params:
-        settings=readings.settings("{study}/text/{corpus}/reports"),
+        settings=data_inputs.settings("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/open_i_classes.py"
 
