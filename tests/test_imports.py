@@ -1,8 +1,7 @@
 """The layers of pyproject.toml also hold for imports by string, which import-linter cannot see, and no imports form a circle.
 
 A module may name another one, as a spec names its implementation. The import counts for the module that calls an importing
-function; it is taken to import every module that its strings can name and that has
-the attribute that it uses.
+function; it is taken to import every module that its strings can name and that has the attribute that it uses.
 """
 
 import ast

@@ -4,5 +4,5 @@ from trueneg.report.summary import summarise_study
 from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
-    given = snakemake.params
-    summarise_study(snakemake.wildcards.study, given.study, snakemake.input, snakemake.output, given.protocol)
+    params = snakemake.params
+    summarise_study(snakemake.wildcards.study, params.study, snakemake.input, snakemake.output, params.protocol)

@@ -160,10 +160,10 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
         if not (folder / "study.yaml").is_file():
             continue
         try:
-            finding = sentence(Gathered(folder))
+            text = sentence(Gathered(folder))
         except UserError as error:
-            finding = str(error)
-        lines.append(legible(f"{name}: {finding or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
+            text = str(error)
+        lines.append(legible(f"{name}: {text or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
     return "".join(lines)
 
 

@@ -121,12 +121,9 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
 
 def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
     """Return the tables of :func:`read_image_table`, and a sentence about the rows left out (empty if none)."""
-    folder, file, labels = (
-        required_path(settings["path"], SOURCE, FOLDER),
-        settings["table"],
-        list(settings.get("label_columns", ())),
-    )
+    folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
+    labels = list(settings.get("label_columns", ()))
     raw, table = _read_table(settings)
     count = len(table)
     mistakes: list[list[str]] = []  # by kind
