@@ -5,7 +5,6 @@ A number is a scalar float64 tensor, so that autograd gives each loop's own grad
 """
 
 import math
-from itertools import pairwise
 
 import torch
 
@@ -154,9 +153,3 @@ def assert_same(actual, expected, inputs, tolerance=1e-9):
     """Compare the values and gradients of two losses."""
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(gradients(actual, inputs), gradients(expected, inputs), rtol=tolerance, atol=tolerance)
-
-
-def well_separated(values, gap=1e-9):
-    """Return whether all numbers differ by more than rounding errors, so their ranks do not depend on rounding."""
-    ordered = sorted(float(value) for value in values)
-    return all(high - low > gap for low, high in pairwise(ordered))
