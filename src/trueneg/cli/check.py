@@ -30,7 +30,7 @@ from trueneg.specs.sources import OWN
 from trueneg.store import blocks, data_input, versions
 from trueneg.store.data_input import DataInput
 from trueneg.store.identity import identity, refuse_other_settings, run_id
-from trueneg.store.protocol import committed_protocol
+from trueneg.store.protocol import CHECKOUT, committed_protocol
 from trueneg.store.records import RunRecord, UserFilesRecord, read_json
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen, read_winners
@@ -39,7 +39,7 @@ MEASURED_UPDATES = 3
 SLOW_UPDATE = 5.0  # seconds; slower updates (a GPU study on a CPU) are measured only once, including warm-up
 START = 5.0  # seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
-PUBLISHED = Path("config/published.csv")
+PUBLISHED = CHECKOUT / "config/published.csv"
 DONE = (*RunStore.TRAINED, "stale")
 
 
@@ -61,7 +61,7 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
-        if PUBLISHED.is_file():  # missing outside a checkout, where Snakemake cannot run either
+        if PUBLISHED.is_file():  # missing if the package is not used from a checkout; Snakemake cannot run then
             published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
         lines = []
         if protocol := committed_protocol(name, study.protocol, results):
