@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
 from trueneg.losses import Bayesian, ContrastiveLoss, Debiased, HardNegative, Oracle, Removed, Resampled, Reweighted, Uncorrected
+from trueneg.losses.layout import Layout
 
 PROPERTIES = settings(deadline=None, max_examples=12)
 ALL = [
@@ -96,6 +97,12 @@ def test_the_loss_and_gradient_do_not_depend_on_the_chunk_size(estimator, chunk_
     assert (in_chunks.logits == ()) == (chunk_size < 14)
     torch.testing.assert_close(in_chunks[1:2] + in_chunks[3:5], whole[1:2] + whole[3:5], rtol=1e-12, atol=1e-12)
     book.assert_same(in_chunks.loss, whole.loss, inputs, 1e-12)
+
+
+def test_each_anchor_gets_its_own_row_in_any_order_of_the_anchors():
+    layout, order = Layout(count=3, samples=3, candidates=3, views=2), torch.tensor([4, 0, 2])
+    assert layout.rows(torch.arange(3), order).tolist() == [1, 0, 2]  # one value per sample
+    assert layout.rows(torch.arange(6), order).tolist() == [4, 0, 2]  # one value per anchor
 
 
 def test_recomputed_chunks_repeat_their_random_draws():

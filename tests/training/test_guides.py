@@ -1,8 +1,10 @@
 """Guides rate the samples of a batch, runs with a guide resume bit for bit, and masks are compared with the truth."""
 
 import functools
+import gc
 import math
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -145,10 +147,23 @@ class Overwriting(Guide):
         self.network = torch.nn.Linear(1, 1)
 
 
-def test_a_guide_cannot_overwrite_the_network_in_a_checkpoint(monkeypatch):
+def test_a_guide_cannot_overwrite_the_network_in_a_checkpoint(source, monkeypatch):
     monkeypatch.setattr(Settings, "IMPLEMENTATION", f"{__name__}:Overwriting")
     with pytest.raises(ValueError, match="Overwriting is called network"):
-        build_guide(Objective, {"guide": {"name": "self"}}, None)
+        build_guide(Objective, {"guide": {"name": "self"}}, started(source))
+
+
+@pytest.mark.parametrize("name", ["guided", "learned thresholds"])
+def test_a_finished_run_with_a_guide_frees_its_network_at_once(source, name):
+    training = started(source, settings=with_objective(OBJECTIVES[name], epochs=None, updates=1))
+    training.train_epoch()
+    network = weakref.ref(training.network)
+    gc.disable()
+    try:
+        del training
+        assert network() is None
+    finally:
+        gc.enable()
 
 
 def test_a_guide_does_not_change_weights_batches_or_views(source):

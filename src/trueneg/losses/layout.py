@@ -65,7 +65,7 @@ class Layout:
 
     def rows(self, values: Tensor, anchors: Tensor | None) -> Tensor:
         """Return each anchor's row of values with one row per anchor or per sample."""
-        if len(values) == (self.views * self.count if anchors is None else len(anchors)):
+        if anchors is None and len(values) == self.views * self.count:
             return values
         return values[(self.all_anchors if anchors is None else anchors).remainder(len(values))]
 

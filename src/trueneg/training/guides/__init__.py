@@ -1,6 +1,7 @@
 """Guides of both kinds of training; their settings in :mod:`trueneg.specs.guides` name these classes."""
 
 import pkgutil
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,8 @@ def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: An
     if described is None:
         return None
     model, settings = described
-    guide: Guide = pkgutil.resolve_name(model.IMPLEMENTATION)(settings, run)
+    # The reference is weak: in a reference cycle, a finished run would occupy device memory until the next garbage collection.
+    guide: Guide = pkgutil.resolve_name(model.IMPLEMENTATION)(settings, weakref.proxy(run))
     if taken := PARTS & {name.partition(".")[0] for name in guide.state_dict()}:
         problem = f"the state of {type(guide).__name__} is called {', '.join(sorted(taken))}, as another part of a checkpoint"
         raise ValueError(f"{problem}; rename it.")

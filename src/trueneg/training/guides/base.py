@@ -40,7 +40,8 @@ class Guide(nn.Module):
 
     Args:
         settings: the guide's settings or, for a guide of the objective's own, the objective's.
-        run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist.
+        run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist; a weak reference, because the
+            run owns its guide.
 
     Attributes:
         measured: values for each epoch's row.
