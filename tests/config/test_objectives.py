@@ -14,20 +14,26 @@ OF_TRAINING = {
     *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
     *{"by", "mode", "masked_words_weight", "mask_share", "decoupled", "targets", "guide"},
 }
-# GloFND is guided removal with thresholds that the training loop keeps.
-LEARNED = {key: parameter.default for key, parameter in inspect.signature(LearnedThresholds).parameters.items()}
-LEARNED = {"share": LEARNED["share"], "threshold_rate": LEARNED["learning_rate"], "start": 0.35}  # of 200 epochs, 70 come before
 OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
 
 
 @pytest.mark.parametrize("objective", [*OF_TWO_VIEWS, *OF_PAIRS], ids=lambda objective: objective.__name__)
 def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_defaults(objective):
-    settings = {key: field for key, field in objective.model_fields.items() if key not in OF_TRAINING}
+    settings = {key: field for key, field in objective.model_fields.items() if key not in OF_TRAINING | objective.OF_TRAINING}
     for name in objective.model_fields["name"].annotation.__args__:
-        taken = LEARNED if name == "glofnd" else parameters(objective.LOSS or name)
+        taken = parameters(objective.LOSS or name)
         assert set(settings) <= set(taken)
         different = {key for key, field in settings.items() if not field.is_required() and field.default != taken[key]}
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS
+
+
+def test_the_settings_of_learned_thresholds_have_the_defaults_of_their_class():
+    thresholds = inspect.signature(LearnedThresholds).parameters
+    for objectives in (OF_TWO_VIEWS, OF_PAIRS):
+        (glofnd,) = (model for model in objectives if tag_of(model)[1] == ("glofnd",))
+        defaults = {key: glofnd.model_fields[key].default for key in ("share", "threshold_rate", "start")}
+        expected = {"share": thresholds["share"].default, "threshold_rate": thresholds["learning_rate"].default}
+        assert defaults == expected | {"start": 0.35}  # 70 of 200 epochs
 
 
 TARGETS = {

@@ -189,7 +189,7 @@ class TrainingRun(ABC):
     @property
     def updates_done(self) -> int:
         """Number of updates since the start of the run."""
-        return self.epoch * self.updates_per_epoch + self.update
+        return min(self.epoch * self.updates_per_epoch + self.update, self.updates)  # the last epoch may be shorter
 
     @torch.no_grad()
     def rated(self, batch: Batch) -> Rated:
