@@ -16,7 +16,7 @@ from trueneg.planning.data_inputs import DataInputs
 from trueneg.planning.folder_lock import describe_lock, record_owner
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
-from trueneg.config.reading import load_configuration
+from trueneg.config.reading import load_configuration, merged_files
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.report import registry, findings
@@ -42,6 +42,9 @@ if not workflow.overwrite_configfiles:
 
 
 try:
+    # Read again, because Snakemake knows no `extends`; a module takes the configuration that it is given.
+    if not (workflow.modifier.skip_configfile or workflow.config_settings.replace_workflow_config):
+        config = merged_files(workflow.configfiles, workflow.config_settings.config)
     configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)

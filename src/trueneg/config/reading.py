@@ -1,6 +1,7 @@
 """Read and check configuration files; all mistakes are reported at once, one sentence each."""
 
 import difflib
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,19 +48,61 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
 
 
 def read_configuration(paths: Sequence[str | Path]) -> Configuration:
-    """Read configuration files with one or more studies each; if files share a key, the last one wins.
+    """Read configuration files with one or more studies each (:func:`merged_files`) and validate them.
 
     Raises:
         UserError: if a file is missing, is not YAML, or contains mistakes.
     """
-    merged: dict[str, Any] = {}
-    for path in paths:
-        with reading(path, "a YAML file", "Correct the file.", missing="Check the path."), open(path, encoding="utf-8") as file:
-            raw = yaml.safe_load(file)
-        if not isinstance(raw, Mapping):
-            raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
-        merged |= raw
-    return load_configuration(merged, ", ".join(map(str, paths)))
+    return load_configuration(merged_files(paths), ", ".join(map(str, paths)))
+
+
+def merged_files(paths: Sequence[str | Path], *overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Read configuration files and merge them in this order, then the overrides; nothing is validated.
+
+    A file that starts with ``extends: FILE`` is merged into that one first. Merging follows :func:`merged`.
+
+    Raises:
+        UserError: if a file is missing, is not YAML, is not a mapping, or extends itself.
+    """
+    return functools.reduce(merged, [*(_read(Path(path)) for path in paths), *overrides], {})
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge mappings key by key, at every level; any other value, lists included, replaces the earlier one.
+
+    ``null`` removes the key that it replaces, so the setting's default holds, or the objective or study is dropped.
+
+    Example:
+        >>> merged({"CL": {"name": "cl"}, "seeds": 1}, {"CL": None, "DCL": {"name": "dcl"}, "seeds": 8})
+        {'seeds': 8, 'DCL': {'name': 'dcl'}}
+    """
+    result = dict(base)
+    for key, value in changes.items():
+        if value in (None, "null") and key in base:  # Snakemake's --config turns null into a string
+            del result[key]
+        elif isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
+            result[key] = merged(base[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def _read(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read a file and the files that it extends; `extending` are the files that led here."""
+    missing = f"Correct extends in {extending[-1]}." if extending else "Check the path."
+    with reading(path, "a YAML file", "Correct the file.", missing=missing), path.open(encoding="utf-8") as file:
+        raw = yaml.safe_load(file)
+    if not isinstance(raw, Mapping):
+        raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
+    if "extends" not in raw:
+        return dict(raw)
+    base = raw["extends"]
+    if not isinstance(base, str):
+        raise UserError(f"{path}: extends is {_shown(base)}; expected the path of one configuration file, relative to this one.")
+    extending = (*extending, path)
+    if any((path.parent / base).resolve() == earlier.resolve() for earlier in extending):
+        raise UserError(f"{path}: extends is {base}, which extends this file; remove one of the two lines.")
+    return merged(_read(path.parent / base, extending), {key: value for key, value in raw.items() if key != "extends"})
 
 
 def _shown(value: Any) -> str:
