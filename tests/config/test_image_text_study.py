@@ -3,7 +3,7 @@
 import pytest
 
 from tests.config.mistakes import mistakes, with_key
-from tests.studies import tiny_words, tiny_world
+from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import SETTINGS
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, candidates, datasets, negative_counts, pairs_key
@@ -55,7 +55,6 @@ def test_runs_have_the_settings_that_training_reads():
         ("similarity.aggregation", "lse+nl", "similarity.lse_sharpness must be set", "if aggregation contains lse"),
         ("training.epochs", None, "training must set", "exactly one of epochs and updates"),
         ("primary.oracle", "CL", "primary.oracle is 'CL'", "an objective whose name is oracle"),
-        ("primary.oracle", None, "primary.oracle is missing", "an objective whose name is oracle"),
         ("primary.task", "linear probe", "primary.fraction is missing", "one of: 1."),
         ("primary.labels", "truth", "primary.labels is 'truth'", "one of: nothing."),
         ("primary.metric", "R", "primary.metric is 'R'", "AUC, AUC positive prompt, ACC"),
@@ -69,6 +68,17 @@ def test_runs_have_the_settings_that_training_reads():
 def test_an_error_names_the_key_the_value_found_and_the_value_expected(path, value, start, expected):
     sentences = mistakes(words=tiny_words(), world=with_key(tiny_world(), path, value))
     assert any(sentence.startswith(f"world.{start}") and expected in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("name", "studies"), [("tiny", {"tiny": tiny_study()}), ("world", {"words": tiny_words(), "world": tiny_world()})]
+)
+def test_a_study_whose_data_know_the_false_negatives_names_an_oracle_or_says_that_it_has_none(name, studies):
+    primary = studies[name]["primary"]
+    assert mistakes(**studies | {name: studies[name] | {"primary": primary | {"oracle": None}}}) == []
+    del primary["oracle"]
+    (sentence,) = mistakes(**studies)
+    assert sentence.startswith(f"{name}.primary.oracle is missing; expected an objective whose name is oracle, or null: ")
 
 
 def test_reports_of_another_source_are_rejected():

@@ -137,8 +137,8 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
     unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
     if unlabelled > available:
         yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
-    if study.primary.oracle is None and not unlabelled:
-        yield "primary.oracle is missing; expected an objective whose name is oracle, because all training images have labels"
+    if "oracle" not in study.primary.model_fields_set and not unlabelled:
+        yield "primary.oracle is missing; expected an objective whose name is oracle, or null: all images have labels"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it, or remove dataset.unlabelled"
 
@@ -172,8 +172,8 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
-    if study.primary.oracle is None and data.truth_known:
-        yield f"primary.oracle is missing; expected an objective whose name is oracle, as {data.source} has known matches"
+    if "oracle" not in study.primary.model_fields_set and data.truth_known:
+        yield f"primary.oracle is missing; expected an objective whose name is oracle, or null: {data.source} has known matches"
 
 
 CHECKS: tuple[tuple[type, Any], ...] = (

@@ -105,7 +105,9 @@ class ImageContrast(PrimarySettings):
     task: TaskName = Field("linear probe", description="evaluation task")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
-    oracle: str | None = Field(None, description="objective whose gain is the headroom; required without dataset.unlabelled")
+    oracle: str | None = Field(
+        None, description="objective whose gain is the headroom; null, to be stated without dataset.unlabelled: unknown headroom"
+    )
 
 
 class DatasetFigure(Settings):
