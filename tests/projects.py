@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
+SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config").glob("[ps]*/*.yaml"))]  # papers, studies
 PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "src")
 
 

@@ -8,9 +8,10 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.projects import SHIPPED
 
 PAGE = ROOT / "docs/artefacts.md"
-SHIPPED = ["config/config.yaml", *(f"config/studies/{path.name}" for path in sorted((ROOT / "config/studies").glob("*.yaml")))]
+FILES = [path.relative_to(ROOT).as_posix() for path in SHIPPED]
 RAN = re.compile(r"(no|\d{4}-\d{2}-\d{2} \([0-9a-f]{7}\))(?:[,;] .+)?")
 
 
@@ -22,10 +23,10 @@ def tables():
 
 
 def test_every_shipped_configuration_has_one_row():
-    assert sorted(row["file"].strip("`") for row in tables() if "file" in row) == sorted(SHIPPED)
+    assert sorted(row["file"].strip("`") for row in tables() if "file" in row) == sorted(FILES)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", FILES)
 def test_a_configuration_says_first_whether_it_has_run(name):
     (stated,) = [row["has run"] for row in tables() if row.get("file") == f"`{name}`"]
     assert RAN.fullmatch(stated)

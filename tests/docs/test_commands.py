@@ -1,5 +1,6 @@
 """Every command in the documentation is valid: programs accept its arguments, and its files exist."""
 
+import functools
 import itertools
 import re
 import shlex
@@ -8,11 +9,10 @@ import tomllib
 import pytest
 import yaml
 from snakemake.cli import get_argument_parser
-from snakemake.utils import update_config
 
 from tests.docs.pages import PAGES, ROOT, blocks, commands
 from trueneg.cli import main as command_line
-from trueneg.config.reading import load_configuration
+from trueneg.config.reading import load_configuration, merged, merged_files
 
 COMMANDS = sorted({(command, place) for page in PAGES for place, command in commands(page)})
 WRITTEN = {block.title: block.text for page in PAGES for block in blocks(page) if block.title}  # files that readers write
@@ -22,9 +22,9 @@ TAUGHT = {"trim.yaml", "shapes.yaml"}
 PLACEHOLDERS = re.compile(r"…|\bCONFIG\b|<\w+>")
 
 
-def text_of(path):
-    """A configuration file of the project, or one that a page has its reader write."""
-    return WRITTEN[path] if path in WRITTEN else (ROOT / COPIED.get(path, path)).read_text(encoding="utf-8")
+def content_of(path):
+    """The content of a configuration file of the project, or of one that a page has its reader write."""
+    return yaml.safe_load(WRITTEN[path]) if path in WRITTEN else merged_files([ROOT / COPIED.get(path, path)])
 
 
 def named(program):
@@ -50,29 +50,24 @@ def test_snakemake_accepts_the_command(arguments, monkeypatch):
     given = get_argument_parser().parse_args(arguments)
     for target in [*given.targets, *(given.until or []), *(given.forcerun or [])]:
         assert target in targets() or target.startswith("results/"), f"{target} is no target"
-    merged = {}
     paths = [str(path).removeprefix(f"{ROOT}/") for path in given.configfile or ["config/config.yaml"]]
     if TAUGHT.intersection(paths):
         return
-    for path in paths:
-        update_config(merged, yaml.safe_load(text_of(path)))
-    for entry in given.config or []:
-        name, _, value = entry.partition("=")
-        update_config(merged, {name: yaml.safe_load(value)})
-    load_configuration(merged, "the command")
+    entries = (entry.partition("=") for entry in given.config or [])
+    overrides = {name: yaml.safe_load(value) for name, _, value in entries}
+    load_configuration(functools.reduce(merged, [*map(content_of, paths), overrides]), "the command")
 
 
 @pytest.mark.parametrize("arguments", named("trueneg"))
 def test_trueneg_accepts_the_command(arguments):
     given = command_line._parser().parse_args(arguments)
     for path in set(getattr(given, "config", [])) - TAUGHT:
-        load_configuration(yaml.safe_load(text_of(path)), path)
+        load_configuration(content_of(path), path)
 
 
 @pytest.mark.parametrize("block", list(blocks(ROOT / "docs/running.md", "GPUs")), ids=str)
 def test_the_training_settings_are_valid(block):
-    study = yaml.safe_load(text_of("config/studies/cifar10.yaml"))
-    update_config(study["cifar10"], yaml.safe_load(block.text))
+    study = merged_files([ROOT / "config/studies/cifar10.yaml"], {"cifar10": yaml.safe_load(block.text)})
     load_configuration(study, str(block))
 
 

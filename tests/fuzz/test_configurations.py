@@ -7,16 +7,15 @@ import yaml
 
 from tests.fuzz.attempts import FAILED, RAN, REFUSED, attempted
 from tests.fuzz.changes import changed, drawn_kinds, leaves
-from tests.projects import ROOT
+from tests.projects import SHIPPED
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.config.reading import load_configuration, read_configuration
+from trueneg.config.reading import load_configuration, merged_files, read_configuration
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import registry
 
-FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
 TINY = {"tiny": {"tiny": tiny_study()}, "tiny pairs": {"words": tiny_words(), "world": tiny_world()}}
-SMALL = ("open_i_text", "own_data", "likelihood_transfer")
-CONFIGURATIONS = TINY | {path.stem: yaml.safe_load(path.read_text()) for path in FILES}
+SMALL = ("studies/open_i_text", "studies/own_data", "studies/likelihood_transfer")
+CONFIGURATIONS = TINY | {f"{path.parent.name}/{path.stem}": merged_files([path]) for path in SHIPPED}
 
 
 def planned(configuration):

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.declared import declared, written
 from tests.miniature.fixtures import write_fixtures, write_models
 from tests.miniature.overrides import miniatures
-from tests.projects import ROOT, Project, new_project
+from tests.projects import ROOT, SHIPPED, Project, new_project
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.reading import load_configuration
+from trueneg.config.reading import load_configuration, merged_files
 from trueneg.config.runs import corpora
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
@@ -155,9 +153,8 @@ def needs(section: Mapping[str, Any]) -> set[str]:
 
 
 def shipped() -> dict[str, dict[str, Any]]:
-    """The shipped configuration files as YAML gives them, by path."""
-    paths = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
-    return {path.relative_to(ROOT).as_posix(): yaml.safe_load(path.read_text()) for path in paths}
+    """The shipped configuration files with those that they extend, by path."""
+    return {path.relative_to(ROOT).as_posix(): merged_files([path]) for path in SHIPPED}
 
 
 def selected() -> dict[str, dict[str, Any]]:

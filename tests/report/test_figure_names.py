@@ -10,7 +10,7 @@ from typing import get_args
 import pandas as pd
 import pytest
 import synthetic
-from tests.projects import ROOT
+from tests.projects import SHIPPED
 from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
@@ -27,7 +27,6 @@ from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
 
 KNN = Measurement("knn", "accuracy", "all")
-FILES = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 SIZES = {"batch_size=32": 62, "batch_size=64": 126}  # negatives of an anchor: 2B − 2
 TEMPERATURES = {"temperature=0.1": 0.1, "temperature=0.5": 0.5}
 PLACES = {"fraction=0.1": synthetic.FRACTIONS, "batch_size=64": SIZES, "temperature=0.5": TEMPERATURES}
@@ -122,7 +121,7 @@ def test_the_studies_above_have_all_figures_of_image_studies():
     assert listed == expected_of("", pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).keys()
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_drawings_of_shipped_studies_have_distinct_headings_and_one_headline_figure(file):
     for study in read_configuration([file]).studies.values():
         figures, tables = registry.figures_by_name(study), registry.tables_by_name(study)

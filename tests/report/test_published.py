@@ -3,11 +3,10 @@
 import csv
 
 import pytest
-import yaml
 from tests.declared import declared_means
-from tests.projects import ROOT
+from tests.projects import ROOT, SHIPPED
 
-from trueneg.config.reading import load_configuration
+from trueneg.config.reading import read_configuration
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.published import published_numbers
@@ -22,10 +21,8 @@ SSD = "sample-specific-debiasing"
 def shipped():
     """Shipped studies that name published tables, with their numbers, by name."""
     studies = {}
-    for path in sorted((ROOT / "config/studies").glob("*.yaml")):
-        if "\n  published:" not in path.read_text():
-            continue
-        for name, study in load_configuration(yaml.safe_load(path.read_text()), path.name).studies.items():
+    for path in SHIPPED:
+        for name, study in read_configuration([path]).studies.items():
             if isinstance(study, TrainedStudy) and study.published:
                 studies[name] = study, published_numbers(study, PUBLISHED)
     return studies

@@ -11,7 +11,7 @@ import grimp
 import pytest
 import yaml
 
-from tests.projects import ROOT
+from tests.projects import ROOT, SHIPPED
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.specs.objectives.released import NOT_TRAINED
 
@@ -121,7 +121,7 @@ def test_gpus_can_be_requested_as_gres(studies):
 
 @pytest.mark.long
 def test_shipped_jobs_request_a_gpu_unless_their_device_is_the_cpu():
-    jobs = planned(ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
+    jobs = planned(*SHIPPED)
     on_device = [(rule, asked["gpu"], given) for rule, _, asked, given, _ in jobs if asked["gpu"] is not None]
     found = {(gpus > 0, device_of(rule, given)) for rule, gpus, given in on_device}
     assert found == {(True, "auto"), (False, "cpu"), (False, "none")}

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from tests.data import official_layouts as layouts
 from tests.projects import ROOT, new_project
 from trueneg.cli.main import main
+from trueneg.config.reading import merged_files
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
 from trueneg.io import privacy
@@ -28,7 +28,7 @@ OBJECTIVES = {"DCL-LM": {"name": "dcl", "class_probability": "language model"}}
 
 def small(name: str, baseline: str, data: Path, **dataset) -> dict:
     """A shipped configuration with the same data and evaluation, but tiny networks and two objectives."""
-    studies = yaml.safe_load((ROOT / f"config/studies/{name}.yaml").read_text())
+    studies = merged_files([ROOT / f"config/studies/{name}.yaml"])
     text, study = studies[f"{name}_text"], studies[name]
     text["language_models"] = {"BERT": TINY_BERT}
     text["scoring"] = {"device": "cpu"}

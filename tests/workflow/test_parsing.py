@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.projects import ROOT, Project, new_project
+from tests.projects import ROOT, SHIPPED, Project, new_project
 from tests.studies import tiny_study
 from trueneg.config.reading import load_configuration, read_configuration
 
-SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 CONFIG, RULES = "config: ", "rules: "
 SNAKEMAKE_FOLDERS = {".snakemake", "__pycache__"}
 # A job with a `run` directive has its own process, which reads the workflow again.
@@ -110,8 +109,19 @@ def test_overrides_of_the_command_line_are_resolved(probed):
     assert len(of_default) > 2
 
 
+def test_files_that_extend_the_same_paper_are_combined_and_an_override_drops_an_objective(probed):
+    files = [probed.path / f"config/studies/{name}.yaml" for name in ("cifar10", "mimic_cxr")]
+    overrides = ("--config", 'cifar10={"objectives": {"HCL": null}}')
+    resolved = config_of(probed, "--configfile", *map(str, files), *overrides)
+    apart = [read_configuration([file]).resolved() for file in files]
+    del apart[0]["cifar10"]["objectives"]["HCL"]
+    assert resolved == apart[0] | apart[1]
+
+
 def test_a_job_in_a_process_of_its_own_sees_the_same_configuration(probed):
-    arguments = ("--configfile", "study.yaml", "--config", 'tiny={"training": {"epochs": 7}}')
+    (probed.path / "longer.yaml").write_text(yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}}))
+    arguments = ("--configfile", "longer.yaml", "--config", 'tiny={"training": {"epochs": 7}}')
+    assert config_of(probed, *arguments)["tiny"]["seeds"] == 3
     assert parsed(probed, *arguments, "--force", "probe").returncode == 0
     assert json.loads((probed.path / "probe.json").read_text()) == config_of(probed, *arguments)
 
@@ -126,7 +136,7 @@ def test_a_resolved_configuration_given_as_a_file_resolves_to_itself(probed):
     assert config_of(probed, "--configfile", "again.yaml") == resolved
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_shipped_configuration_resolves_to_itself(file):
     configuration = read_configuration([file])
     assert load_configuration(configuration.resolved(), "resolved") == configuration
