@@ -35,17 +35,13 @@ IMAGE = os.path.relpath(CHECKOUT / "trueneg.sif")
 if " " in IMAGE and DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
     raise WorkflowError(f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the Snakefile.")
 
-# The default configuration is read only without --configfile: otherwise Snakemake would merge the two.
-if not workflow.overwrite_configfiles:
-
-    configfile: CHECKOUT / "config/config.yaml"
-
+# Read here, because Snakemake knows no `extends` and would merge the default into other files; a module takes what it is given.
+files = workflow.overwrite_configfiles or [CHECKOUT / "config/config.yaml"]
 
 try:
-    # Read again, because Snakemake knows no `extends`; a module takes the configuration that it is given.
     if not (workflow.modifier.skip_configfile or workflow.config_settings.replace_workflow_config):
-        config = merged_files(workflow.configfiles, workflow.config_settings.config)
-    configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles)))
+        config = merged_files(files, workflow.config_settings.config)
+    configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles or files)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)
     for data_input in data_inputs.pairs():
