@@ -117,6 +117,15 @@ def test_unlabelled_images_are_limited_by_the_source_and_exclude_rare_classes():
     assert "dataset.unlabelled" in sentence
 
 
+@pytest.mark.parametrize(("key", "value"), [("size", 32), ("blur", 0.5)])
+def test_only_the_augmentation_that_crops_has_a_size_of_the_views_and_blur(key, value):
+    (sentence,) = mistakes(tiny=with_key(tiny_study(), f"augmentation.{key}", value))
+    assert all(fact in sentence for fact in (f"tiny.augmentation.{key} is {value}", "color"))
+    for other in ("none", ["color", "none"]):
+        assert mistakes(tiny=tiny_study(augmentation={"name": other, key: value}))
+    assert mistakes(tiny=tiny_study(augmentation={"name": "color", key: value})) == []
+
+
 def test_all_mistakes_are_reported_at_once():
     study = with_key(with_key(tiny_study(), "training.batch_size", 0), "dataset.fraction", 2.0)
     assert sorted(mistakes(tiny=with_key(study, "encoder.width", "wide"))) == [

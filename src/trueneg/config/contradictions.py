@@ -139,6 +139,9 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
     if study.primary.oracle is None and not unlabelled:
         yield "primary.oracle is missing; expected an objective whose name is oracle, because all training images have labels"
+    for key in ("size", "blur") if {*values_of(study.augmentation.name)} != {"color"} else ():
+        if value := getattr(study.augmentation, key):
+            yield f"augmentation.{key} is {value}, but only the augmentation color has it; remove it, or set name to color"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it, or remove dataset.unlabelled"
 
