@@ -13,10 +13,12 @@ from trueneg.evaluation.images import EncodedRun
 from trueneg.store.rows import to_table
 
 
-@pytest.mark.parametrize(("rare", "pools"), [([5, 6, 7, 8, 9], ["all"]), ([], ["imbalanced", "all"])])
-def test_the_rows_are_those_that_the_tasks_declare(rare, pools):
+@pytest.mark.parametrize(
+    ("rare", "pools", "validation"), [([5, 6, 7, 8, 9], ["all"], 0.1), ([], ["imbalanced", "all"], 0.1), ([], ["all"], 0)]
+)
+def test_the_rows_are_those_that_the_tasks_declare(rare, pools, validation):
     given = tiny_study()
-    given["dataset"] |= {"rare_classes": rare, "fraction": 0.25 if rare else 1.0}
+    given["dataset"] |= {"rare_classes": rare, "fraction": 0.25 if rare else 1.0, "validation": validation}
     given["evaluation"] |= {"knn": {"label_pools": pools}}
     study = ImageStudy.model_validate(given)
     source = load_source("digits", resolution=None)
@@ -25,3 +27,4 @@ def test_the_rows_are_those_that_the_tasks_declare(rare, pools):
     run = EncodedRun("abc", subset, source, features, torch.from_numpy(source.labels))
     rows = to_table(rows_of("trueneg.evaluation.images", [run], study.evaluation.model_dump()))
     assert written(rows, study) == declared(study)
+    assert set(rows["split"]) == {"validation", "test"} if validation else {"test"}

@@ -38,6 +38,11 @@ class EncodedRun(NamedTuple):
     labels: Tensor  # (n,)
 
     @property
+    def splits(self) -> tuple[str, ...]:
+        """The held-out splits, without that of validation if it has no images."""
+        return tuple(split for split in SPLITS if len(getattr(self.subset, split)))
+
+    @property
     def classes(self) -> int:
         """Number of classes."""
         return len(self.source.class_names)
@@ -88,7 +93,7 @@ def encoded(
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
     """Yield the accuracy of random guessing."""
     for run in runs:
-        for split in SPLITS:
+        for split in run.splits:
             yield run, split, Measurement(task, "chance"), 1 / run.classes
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
-        for split in SPLITS:
+        for split in runs[0].splits:
             # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
             for run, predictions in zip(runs, predicted, strict=True):
