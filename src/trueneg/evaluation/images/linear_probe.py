@@ -24,7 +24,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
-        features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
+        features, labels = zip(*(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
         for split in runs[0].splits:
@@ -35,7 +35,8 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
 
 
-def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+def labelled_images(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+    """Return indices of the images whose labels a probe may use."""
     indices = run.pool(pool)
     return indices[label_subset(run.source.labels[indices], fraction, run.subset.seed)]
 
