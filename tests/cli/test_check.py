@@ -117,6 +117,12 @@ def test_gpu_hours_follow_from_the_operations_of_the_runs(tmp_path, monkeypatch,
     assert f"about {hours:.1f} h on one GPU" in output
 
 
+def test_views_smaller_than_the_images_cost_what_their_pixels_cost():
+    run = all_runs("bcl_stl10", read_configuration([ROOT / "config/studies/bcl.yaml"]).studies["bcl_stl10"])[0]
+    full, cropped = ({**run.settings, "augmentation": {**run.settings["augmentation"], "size": side}} for side in (None, 32))
+    assert relative_cost(full) == pytest.approx((96 / 32) ** 2 * relative_cost(cropped))
+
+
 def test_cpu_runs_without_data_have_an_unknown_duration(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(ROOT / "config/studies/phantom_small.yaml")]) == 0

@@ -33,7 +33,7 @@ REFUSED = {
     "dataset.source": UNKNOWN_NAMES,
     "dataset.fraction": NOT_FRACTIONS,
     "dataset.test": NOT_NUMBERS.filter(lambda value: value is not None) | st.floats(min_value=1),
-    "dataset.validation": NOT_FRACTIONS | st.just(1.0),
+    "dataset.validation": NOT_FRACTIONS.filter(lambda value: value != 0) | st.just(1.0),
     "dataset.rare_classes": st.integers() | WORDS | st.none() | st.just([0.5]) | st.just([None]) | st.just([]),
     "dataset.resolution": st.integers(max_value=3) | WORDS,
     "dataset.images_per_class": st.integers(max_value=0) | WORDS,
@@ -115,6 +115,31 @@ def test_unlabelled_images_are_limited_by_the_source_and_exclude_rare_classes():
     (sentence,) = mistakes(tiny=tiny_study(dataset=dataset | {"rare_classes": ["cat"], "fraction": 0.5}))
     assert "tiny.dataset.rare_classes" in sentence
     assert "dataset.unlabelled" in sentence
+
+
+@pytest.mark.parametrize(
+    ("objective", "facts"),
+    [
+        ({"name": "cl", "temperature": [0.2, 0.5]}, ["selected"]),
+        ({"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adjusted"}}, ["measures"]),
+    ],
+)
+def test_nothing_is_selected_or_measured_on_a_validation_split_without_images(objective, facts):
+    study = tiny_study(objectives=tiny_study()["objectives"] | {"Other": objective})
+    assert mistakes(tiny=study) == []
+    study["dataset"] |= {"validation": 0}
+    (sentence,) = mistakes(tiny=study)
+    assert all(fact in sentence for fact in ("tiny.dataset.validation is 0", "objectives.Other", "above 0", *facts))
+    assert loaded(with_key(tiny_study(), "dataset.validation", 0)).dataset.validation == 0
+
+
+@pytest.mark.parametrize(("key", "value"), [("size", 32), ("blur", 0.5)])
+def test_only_the_augmentation_that_crops_has_a_size_of_the_views_and_blur(key, value):
+    (sentence,) = mistakes(tiny=with_key(tiny_study(), f"augmentation.{key}", value))
+    assert all(fact in sentence for fact in (f"tiny.augmentation.{key} is {value}", "color"))
+    for other in ("none", ["color", "none"]):
+        assert mistakes(tiny=tiny_study(augmentation={"name": other, key: value}))
+    assert mistakes(tiny=tiny_study(augmentation={"name": "color", key: value})) == []
 
 
 def test_all_mistakes_are_reported_at_once():

@@ -185,9 +185,21 @@ def test_the_file_is_a_tidy_table_with_a_description(tmp_path):
 
 
 def test_an_empty_split_is_not_written(tmp_path):
-    subset = dataclasses.replace(make_subset(source_of(10), seed=0), validation=np.empty(0, np.int64))
-    with pytest.raises(ValueError, match="seed 0 has no positions in validation"):
+    subset = dataclasses.replace(make_subset(source_of(10), seed=0), test=np.empty(0, np.int64))
+    with pytest.raises(ValueError, match="seed 0 has no positions in test"):
         write_subsets([subset], tmp_path / "subsets.parquet")
+
+
+def test_without_validation_all_images_outside_the_test_split_are_trained_on(tmp_path):
+    source = source_of(2, official=1)  # one training image of each class
+    subset = make_subset(source, seed=0, validation=0)
+    assert subset.train.tolist() == subset.pool.tolist() == np.flatnonzero(~source.is_test).tolist()
+    write_subsets([subset, make_subset(source_of(10), seed=1)], tmp_path / "subsets.parquet")
+    read = read_subsets(tmp_path / "subsets.parquet")
+    assert (read[0].validation.tolist(), read[0].validation.dtype, len(read[1].validation)) == ([], np.int64, 4)
+    assert all(np.array_equal(getattr(read[0], name), getattr(subset, name)) for name in SPLITS)
+    with pytest.raises(UserError, match=r"1 images.*at least 2"):
+        make_subset(source, seed=0, validation=0.1)
 
 
 @settings(deadline=None, max_examples=40)

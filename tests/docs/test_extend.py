@@ -73,12 +73,15 @@ from trueneg.evaluation.images.uniformity import uniformity
 from trueneg.report.metrics import higher_is_better
 from trueneg.specs import tasks
 from trueneg.stats.measurement import Measurement
+from trueneg.training.augment import Augmentation
 
 source = load_source("digits", resolution=None)
 subset = make_subset(source, seed=0, rare_classes=[], fraction=1.0, test=0.25, validation=0.1)
 same = torch.ones(len(source.labels), 4)
-run = EncodedRun("abc", subset, source, same, torch.from_numpy(source.labels))
-rows = list(rows_of("trueneg.evaluation.images", [run], {"knn": None, "linear_probe": None, "mean_classifier": None}))
+networks = torch.nn.Identity(), Augmentation([0.5], [0.5])
+run = EncodedRun("abc", subset, source, same, torch.from_numpy(source.labels), *networks)
+off = ("augmented_linear_probe", "knn", "linear_probe", "mean_classifier")
+rows = list(rows_of("trueneg.evaluation.images", [run], dict.fromkeys(off)))
 measured = Measurement.of(rows[0])
 assert [(row["task"], row["split"]) for row in rows] == [("spread", "validation"), ("spread", "test")]
 assert all(abs(row["value"]) < 1e-6 for row in rows)  # all features are one: log 1

@@ -70,12 +70,13 @@ def test_a_task_of_images_runs_on_the_gpu(monkeypatch, task):
     source = load_source("digits")
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     settings = {name: model().model_dump() for name, model in tasks.IMAGES.items()}
-    settings["linear_probe"] |= {"epochs": 1, "label_fractions": [1.0]}
+    for task_settings in (settings["linear_probe"], settings["augmented_linear_probe"]):
+        task_settings |= {"epochs": 1, "label_fractions": [1.0]}
     without_driver(monkeypatch)
     with pretended_gpu(readable=True):
         encoder = build_encoder("small_resnet", width=4, in_channels=1).to(GPU, memory_format=torch.channels_last)
         augmentation = Augmentation([0.5], [0.5]).to(GPU)
         features = extract_features(encoder, augmentation.normalise, torch.from_numpy(source.images))
-        run = EncodedRun("abc", subset, source, features, torch.from_numpy(source.labels).to(GPU))
+        run = EncodedRun("abc", subset, source, features, torch.from_numpy(source.labels).to(GPU), encoder, augmentation)
         assert features.device.type == "cuda"
         assert list(importlib.import_module(f"{images.__name__}.{task}").measure([run, run], settings))

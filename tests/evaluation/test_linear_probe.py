@@ -20,6 +20,7 @@ from trueneg.evaluation.images.linear_probe import label_subset
 from trueneg.evaluation.linear_heads import cross_entropy, known_binary_cross_entropy, train_linear_heads
 from trueneg.evaluation.pairs.linear_probe import linear_evaluation, multilabel_subset
 from trueneg.randomness import seed_for
+from trueneg.training.augment import Augmentation
 
 
 def mean_over_known_labels(logits, labels):
@@ -239,7 +240,8 @@ def test_no_label_pool_contains_an_unlabelled_image():
     images, is_test = np.zeros((100, 1, 2, 2), np.uint8), np.arange(100) < 15
     source = ImageSource("partly", images, labels, is_test, ("a", "b", "c"))
     subset = make_subset(source, seed=0, rare_classes=["a"], fraction=0.5)
-    run = EncodedRun("abc", subset, source, torch.zeros(100, 2), torch.from_numpy(labels))
+    networks = torch.nn.Identity(), Augmentation([0.5], [0.5])
+    run = EncodedRun("abc", subset, source, torch.zeros(100, 2), torch.from_numpy(labels), *networks)
     pools = {name: labels[run.pool(name)] for name in ("imbalanced", "all")}
     assert np.bincount(pools["imbalanced"]).tolist()[1:] == np.bincount(pools["all"]).tolist()[1:]
     assert 2 * (pools["imbalanced"] == 0).sum() <= (pools["all"] == 0).sum() + 1

@@ -32,6 +32,7 @@ IMAGES: dict[str, Any] = {
     "knn": {"neighbours": 5, "temperature": 0.1, "label_pools": ["imbalanced", "all"]},
     "linear_probe": {"epochs": 3, "label_fractions": [0.3, 1.0], "label_pools": ["imbalanced", "all"]} | PROBE,
 }
+IMAGES["augmented_linear_probe"] = IMAGES["linear_probe"] | {"update_batch_norm": True}
 PAIRS: dict[str, Any] = {
     "zero_shot": {"prompts": {name: {"negative": f"No {name}.", "positive": f"Seen left {name}."} for name in TEXTURES}},
     "retrieval": {"ks": [1, 3]},
@@ -89,10 +90,15 @@ def _image_run() -> EncodedRun:
     """Noisy features that depend on the class, for images of five classes, two of them rare."""
     generator = np.random.default_rng(0)
     labels = np.repeat(np.arange(5), 40)
-    source = ImageSource("noise", np.zeros((200, 1, 8, 8), np.uint8), labels, np.zeros(200, bool), tuple("abcde"))
+    pixels = np.random.default_rng(1).integers(0, 150, (200, 1, 8, 8), np.uint8)
+    pixels[np.arange(200), 0, labels] += 100  # a bright row
+    source = ImageSource("noise", pixels, labels, np.zeros(200, bool), tuple("abcde"))
     subset = make_subset(source, seed=0, fraction=0.3, rare_classes=[3, 4], validation=0.2, test=0.3)
     features = np.eye(8)[labels] + 0.6 * generator.standard_normal((200, 8))
-    return EncodedRun("abc", subset, source, torch.from_numpy(features), torch.from_numpy(labels))
+    torch.manual_seed(0)
+    encoder = build_encoder("small_resnet", in_channels=1, width=4)
+    augmentation = build_augmentation({"name": "digits"}, [0.3], [0.4]).double()
+    return EncodedRun("abc", subset, source, torch.from_numpy(features), torch.from_numpy(labels), encoder, augmentation)
 
 
 @functools.cache

@@ -31,6 +31,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "training.threads": 1,
         "training.seeds_per_job": 8,
         "evaluation.linear_probe.epochs": 2,
+        "evaluation.augmented_linear_probe.epochs": 1,
         "figures.embedding.images": 100,
     },
     "image-text": {

@@ -51,15 +51,18 @@ def jittered_by_torchvision(image: Tensor, values: dict[str, float]) -> Tensor:
     return image
 
 
-def color_by_torchvision(image: Tensor, row: Tensor) -> Tensor:
-    values = dict(zip(COLOR_COLUMNS, row.tolist(), strict=True))
-    box = [int(values[side]) for side in ("top", "left", "height", "width")]
-    image = reference.resized_crop(image.float() / 255, *box, size=list(image.shape[1:]), antialias=True)
+def color_by_torchvision(image: Tensor, row: Tensor, side: int | None = None) -> Tensor:
+    values = dict(zip([*COLOR_COLUMNS, "blur"], [*row.tolist(), 0.0][:15], strict=True))
+    box = [int(values[edge]) for edge in ("top", "left", "height", "width")]
+    size = list(image.shape[1:]) if side is None else [side, side]
+    image = reference.resized_crop(image.float() / 255, *box, size=size, antialias=True)
     if values["flip"]:
         image = reference.horizontal_flip(image)
     image = jittered_by_torchvision(image, values)
     if values["greyscale"]:
         image = reference.rgb_to_grayscale(image, num_output_channels=3)
+    if values["blur"]:
+        image = reference.gaussian_blur(image, [3, 3], [values["blur"]] * 2)
     return reference.normalize(image, MEAN, STD)
 
 
@@ -72,6 +75,26 @@ def test_color_augmentation_equals_torchvision_in_all_jitter_orders():
     expected = torch.stack([color_by_torchvision(*pair) for pair in zip(images, parameters, strict=True)])
     actual = torch.cat([augmentation(*pair) for pair in zip(images.split(250), parameters.split(250), strict=True)])
     torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)  # after the division by std; 5e-6 in pixels
+
+
+@pytest.mark.parametrize(("image_side", "size", "blur"), [(96, 32, 0.0), (96, 32, 0.5), (32, None, 0.5), (96, 128, 0.0)])
+def test_views_are_cropped_to_their_size_and_blurred_as_by_torchvision(image_side, size, blur):
+    augmentation = build_augmentation({"name": "color", "strength": 1.0, "size": size, "blur": blur}, MEAN, STD)
+    images = random_images(40, side=image_side)
+    parameters = augmentation.draw(40, (image_side, image_side), generator())
+    actual = augmentation(images, parameters)
+    assert actual.shape == (40, 3, size or image_side, size or image_side)
+    expected = torch.stack([color_by_torchvision(*pair, size) for pair in zip(images, parameters, strict=True)])
+    torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)
+    assert augmentation.normalise(images).shape == images.shape
+
+
+def test_blur_has_its_probability_and_range_and_changes_no_other_parameter():
+    plain, blurred = (ColorAugmentation(MEAN, STD, blur=blur).draw(4000, (8, 8), generator(2)) for blur in (0.0, 0.5))
+    assert torch.equal(plain, blurred[:, :14])
+    sigma = blurred[:, 14]
+    assert stats.binomtest(int((sigma > 0).sum()), 4000, 0.5).pvalue > 1e-3
+    assert stats.kstest(sigma[sigma > 0].numpy(), stats.uniform(0.1, 1.9).cdf).pvalue > 1e-3
 
 
 @settings(deadline=None, max_examples=60)

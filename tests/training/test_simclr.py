@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests.evaluation.finished_runs import write_runs
 from tests.studies import first_run, tiny_study
 from tests.training.interrupted import assert_same_weights
+from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.errors import UserError
+from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.training.simclr import SimCLR, channel_statistics
 
 
@@ -50,6 +53,26 @@ def test_objectives_of_a_seed_share_weights_batches_and_views(source):
     shared = recorded_views(cl)
     assert torch.equal(shared, recorded_views(dcl))
     assert not torch.equal(shared, recorded_views(other)[: len(shared)])
+
+
+def test_a_run_trains_on_views_of_their_size_and_its_features_are_those_of_whole_images(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 3, 12, 12), np.uint8)
+    animals = ImageSource("animals", pixels, np.arange(60) % 3, np.arange(60) < 15, ("ant", "bee", "cow"))
+    subset = make_subset(animals, seed=0)
+    settings = settings_of(batch_size=16)
+    settings["augmentation"] = {"name": "color", "strength": 1.0, "size": 8, "blur": 0.5}
+    training = SimCLR(settings, 0, animals, subset, torch.device("cpu"))
+    assert recorded_views(training).shape[2:] == (3, 8, 8)
+
+    write_source(animals, tmp_path / "source.npz")
+    write_subsets([subset], tmp_path / "subsets.parquet")
+    data = {"source": tmp_path / "source.npz", "subsets": tmp_path / "subsets.parquet"}
+    with encoded_runs(**write_runs(tmp_path, settings, {"abc": training}), threads=1, **data) as encoded:
+        ((run,),) = encoded
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in channel_statistics(animals))
+    whole = (torch.from_numpy(pixels[subset.test]) / 255 - mean) / std
+    with torch.no_grad():
+        torch.testing.assert_close(run.of_split("test"), training.network.eval().encoder(whole), rtol=0, atol=1e-5)
 
 
 LARGE_IMAGES = """

@@ -21,6 +21,7 @@ from trueneg.config.runs import (
     taken_over,
 )
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
+from trueneg.specs.schedules import Adjusted
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable
@@ -139,6 +140,14 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
     if "oracle" not in study.primary.model_fields_set and not unlabelled:
         yield "primary.oracle is missing; expected an objective whose name is oracle, or null: all images have labels"
+    for key in ("size", "blur") if {*values_of(study.augmentation.name)} != {"color"} else ():
+        if value := getattr(study.augmentation, key):
+            yield f"augmentation.{key} is {value}, but only the augmentation color has it; remove it, or set name to color"
+    for name, objective in study.objectives.items() if not study.dataset.validation else ():
+        measured = any(isinstance(value, Adjusted) for _, setting in objective for value in values_of(setting))
+        if measured or len(candidates(study)[name]) > 1:
+            need = "measures a value in training" if measured else "has variants, one of which is selected"
+            yield f"dataset.validation is 0, but objectives.{name} {need} on the validation split; expected a fraction above 0"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it, or remove dataset.unlabelled"
 
@@ -203,7 +212,7 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
     several = [name for name, variants in candidates(study).items() if len(variants) > 1]
     key, selecting = ("primary", primary) if study.selected_by == primary else ("tuning.by", study.selected_by)
     validated = [name for name, task in task_of.items() if "validation" in task.splits(study)]
-    if several and selecting.task in task_of and selecting.task not in validated:
+    if several and validated and selecting.task in task_of and selecting.task not in validated:
         yield (
             f"{key}.task is {selecting.task!r}, which is not measured on the validation split, where one variant of each of "
             f"{', '.join(several)} is selected; expected one of: {', '.join(validated)}; or single values instead of lists, "

@@ -30,6 +30,7 @@ from trueneg.specs.settings import (
     PathText,
     Positive,
     Settings,
+    Share,
     Sweepable,
     technical,
 )
@@ -62,7 +63,7 @@ class DatasetSettings(Settings):
     test: OpenFraction | None = Field(
         None, description="fraction held out if there are no official test images: required for own images; none for digits: 0.25"
     )
-    validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
+    validation: Share = Field(0.1, description="fraction of the training images held out for validation; 0: none")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
 
     @property
@@ -86,6 +87,8 @@ class AugmentationSettings(Settings):
         description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none: off"
     )
     strength: Sweepable[Positive] = Field(1.0, description="multiplier of the colour jitter or of the distortions of digits")
+    size: Sweepable[Resolution] | None = Field(None, description="side of the views of `color` in pixels; none: the images' size")
+    blur: Sweepable[Share] = Field(0.0, description="probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5")
 
 
 class TrainingSettings(SharedTrainingSettings):

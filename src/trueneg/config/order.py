@@ -43,7 +43,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
         return 0.0
     kind, training, dataset, encoder = training_kind(settings), settings["training"], settings["dataset"], settings["encoder"]
     samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * _images(dataset)
-    side = dataset["resolution"] or SIDES.get(dataset["source"], ASSUMED_SIDE)
+    side = settings.get("augmentation", {}).get("size") or dataset["resolution"] or SIDES.get(dataset["source"], ASSUMED_SIDE)
     image = PER_PIXEL[kind][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
     if kind == "images":
         return samples * 2 * image

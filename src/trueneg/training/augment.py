@@ -19,6 +19,7 @@ from trueneg.errors import UserError
 CROP_TRIES = 10  # number of boxes that torchvision's RandomResizedCrop tries before falling back to a central crop
 CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a fraction of the image area
 CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; drawn log-uniformly
+BLUR = (0.1, 2.0)  # smallest and largest standard deviation of the blur in SimCLR, in pixels
 LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue for greyscale conversion, as in torchvision
 
 
@@ -66,7 +67,7 @@ class Augmentation(nn.Module):
             parameters: rows returned by ``draw`` for this image size, shape (B, P), on the images' device.
 
         Returns:
-            float32, shape (B, C, H, W).
+            float32, shape (B, C, H, W), or the size of the views.
         """
         return self.normalise(images)
 
@@ -76,20 +77,23 @@ class Augmentation(nn.Module):
 
 
 class ColorAugmentation(Augmentation):
-    """SimCLR augmentation with the strength used in the DCL code: crop and resize, flip, colour jitter, greyscale.
+    """SimCLR augmentation with the strength used in the DCL code: crop and resize, flip, colour jitter, greyscale, blur.
 
-    The steps, in order: a crop of random area and aspect ratio, resized to the image size; a horizontal flip with
+    The steps, in order: a crop of random area and aspect ratio, resized to the size of the views; a horizontal flip with
     probability 0.5; with probability 0.8, brightness, contrast, saturation and hue jitter in a random order;
-    greyscale with probability 0.2. Given the same parameters, the result for each image equals that of torchvision's
-    v2 functions on float images in [0, 1]. (The DCL code works on 8-bit images, which are rounded after each
-    operation, and adds a 3×3 blur with probability 0.5; this class does not blur.)
+    greyscale with probability 0.2; optionally a 3×3 Gaussian blur. Given the same parameters, the result for each image
+    equals that of torchvision's v2 functions on float images in [0, 1]. (The DCL code works on 8-bit images, which are
+    rounded after each operation.)
 
     The parameters of an image are: top, left, height and width of the crop; flip; brightness, contrast, saturation and hue; the
-    position, 0 to 3, of each of these four in the jitter order; greyscale. Disabled jitter is stored as factor 1 and hue shift 0.
+    position, 0 to 3, of each of these four in the jitter order; greyscale; and, with blur, its standard deviation. Disabled
+    jitter is stored as factor 1 and hue shift 0, disabled blur as 0.
 
     Args:
         mean, std: see ``Augmentation``; three channels.
         strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue in ± 0.1·strength turns; 0 to 5.
+        size: side of the square views in pixels; None: the size of the images.
+        blur: probability of the blur, whose standard deviation is uniform in 0.1 … 2 pixels; the DCL code's is 0.5.
 
     Example:
         >>> augmentation = ColorAugmentation(mean=[0.5] * 3, std=[0.25] * 3)
@@ -98,9 +102,12 @@ class ColorAugmentation(Augmentation):
         torch.Size([4, 3, 32, 32])
     """
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0, size: int | None = None, blur: float = 0.0
+    ) -> None:
         super().__init__(mean, std)
         self.factor_range, self.hue_range = 0.4 * strength, 0.1 * strength
+        self.size, self.blur = None if size is None else (size, size), blur
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
         boxes = draw_boxes(count, size, CROP_SCALE, CROP_RATIO, generator)
@@ -112,15 +119,20 @@ class ColorAugmentation(Augmentation):
         hue = self.hue_range * (2 * torch.rand(count, 1, generator=generator) - 1)
         turns = torch.rand(count, 4, generator=generator).argsort(dim=1)  # a uniform permutation
         factors, hue = torch.where(jitter, factors, 1.0), torch.where(jitter, hue, 0.0)
-        return torch.cat([boxes, flip, factors, hue, turns, greyscale], dim=1).float()
+        drawn = [boxes, flip, factors, hue, turns, greyscale]
+        if self.blur:  # drawn last, so that the other parameters do not depend on it
+            chance, level = torch.rand(2, count, 1, generator=generator)
+            drawn.append(torch.where(chance < self.blur, BLUR[0] + (BLUR[1] - BLUR[0]) * level, 0.0))
+        return torch.cat(drawn, dim=1).float()
 
     @torch.no_grad()
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
-        boxes, flip, factors, hue, turns, greyscale = parameters.split([4, 1, 3, 1, 4, 1], dim=1)
-        pixels = resized_crop(_unit_range(images), boxes, flip)
+        boxes, flip, factors, hue, turns, greyscale, sigma = parameters.tensor_split([4, 5, 8, 9, 13, 14], dim=1)
+        pixels = resized_crop(_unit_range(images), boxes, flip, self.size)
         pixels = jitter_colors(pixels, factors, hue, turns)
         grey = _greyscale(pixels).mul_(greyscale.view(-1, 1, 1)).unsqueeze(1)
         pixels = pixels.mul_((1 - greyscale).view(-1, 1, 1, 1)).add_(grey)
+        pixels = gaussian_blur(pixels, sigma) if self.blur else pixels
         return pixels.sub_(self.mean).div_(self.std)
 
 
@@ -178,7 +190,7 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
     """Build the augmentation described by the ``augmentation`` section of a study.
 
     Args:
-        settings: ``name``, and ``strength`` for ``color`` and ``digits``.
+        settings: ``name``, ``strength`` for ``color`` and ``digits``, and ``size`` and ``blur`` for ``color``.
         mean, std: mean and standard deviation of each image channel, for pixel values in [0, 1].
 
     Raises:
@@ -195,7 +207,9 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
         raise UserError(f"augmentation.name is color, which needs 3 channels, but the images have {len(mean)}; use another.")
     if not 0 <= strength <= 5:
         raise UserError(f"augmentation.strength is {strength}; expected 0 to 5 (at 5, the hue shifts by up to half a turn).")
-    return {"color": ColorAugmentation, "digits": DigitAugmentation}[name](mean, std, strength)
+    if name == "digits":
+        return DigitAugmentation(mean, std, strength)
+    return ColorAugmentation(mean, std, strength, settings.get("size"), settings.get("blur", 0.0))
 
 
 def _unit_range(images: Tensor) -> Tensor:
@@ -309,6 +323,24 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
         average = grey.mean(dim=(1, 2)) * missing[:, 1, number]
         grey.mul_(missing[:, 2, number].view(-1, 1, 1)).add_(average.view(-1, 1, 1))
         pixels.mul_(kept[:, number].view(-1, 1, 1, 1)).add_(grey.unsqueeze(1)).clamp_(0, 1)
+    return pixels
+
+
+def gaussian_blur(pixels: Tensor, sigma: Tensor) -> Tensor:
+    """Blur each image with a 3×3 Gaussian kernel, mirrored at the borders; at sigma = 0, the image is unchanged.
+
+    Args:
+        pixels: float32, shape (B, C, H, W); H and W at least 2.
+        sigma: standard deviation in pixels, shape (B, 1).
+
+    Returns:
+        float32, shape (B, C, H, W).
+    """
+    neighbour = (-0.5 / sigma.square()).exp().view(-1, 1, 1, 1)
+    for dim, sides in ((2, (0, 0, 1, 1)), (3, (1, 1, 0, 0))):
+        padded, length = functional.pad(pixels, sides, mode="reflect"), pixels.shape[dim]
+        neighbours = padded.narrow(dim, 0, length) + padded.narrow(dim, 2, length)
+        pixels = (pixels + neighbour * neighbours) / (1 + 2 * neighbour)
     return pixels
 
 

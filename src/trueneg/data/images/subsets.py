@@ -26,7 +26,7 @@ class Subset:
         seed: the study's seed.
         train: the labelled training images that remain after imbalance is applied, and all unlabelled images.
         pool: all labelled training images (neither validation nor test) before imbalance is applied.
-        validation: images held out for model selection.
+        validation: images held out for model selection; may be empty.
         test: images used only once, for the final evaluation.
         rare_classes: labels of the subsampled classes.
         eta_low, eta_high: class probabilities of a rare and of a common class (:func:`class_probabilities`).
@@ -65,7 +65,7 @@ def make_subset(
         rare_classes: labels or names of the classes to subsample.
         images_per_class: maximum number m of training images per class before imbalance is applied; also limits the pool. A
             common class then has m training images, and a rare class round(fraction · m). None: no maximum.
-        validation: share of the training images to hold out, in (0, 1).
+        validation: share of the training images to hold out, in [0, 1); 0: none.
         test: share of all images to hold out, in (0, 1); None: the official test images, or a quarter of all images if there is
             no official test split.
 
@@ -77,7 +77,7 @@ def make_subset(
     official, labels = bool(source.is_test.any()), source.labels
     if official and test is not None:
         raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
-    _check_class_sizes(source, needed=2 if official else 3)
+    _check_class_sizes(source, needed=(1 if official else 2) + (validation > 0))
     labelled, unlabelled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
     if official:
         held_out, remaining = labelled[source.is_test[labelled]], labelled[~source.is_test[labelled]]
@@ -117,5 +117,5 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
 
 
 # One parquet file contains the subsets of all seeds.
-write_subsets = functools.partial(write_splits, key=METADATA)
-read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA)
+write_subsets = functools.partial(write_splits, key=METADATA, optional=("validation",))
+read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA, optional=("validation",))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
@@ -22,20 +22,27 @@ from trueneg.models.image_encoders import build_encoder
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.run_store import RunStore
-from trueneg.training.augment import build_augmentation
+from trueneg.training.augment import Augmentation, build_augmentation
 from trueneg.training.simclr import channel_statistics
 
 log = logging.getLogger(__name__)
 
 
 class EncodedRun(NamedTuple):
-    """Features from a run's encoder for all images needed by its evaluation."""
+    """A run's encoder, its training augmentation, and its features of all images needed by the evaluation."""
 
     id: str
     subset: Subset
     source: ImageSource
     features: Tensor  # (n, D), one row per image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
+    encoder: nn.Module
+    augmentation: Augmentation
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The held-out splits, without that of validation if it has no images."""
+        return tuple(split for split in SPLITS if len(getattr(self.subset, split)))
 
     @property
     def classes(self) -> int:
@@ -81,14 +88,14 @@ def encoded(
         features = extracted.new_zeros(len(pixels), extracted.shape[1])
         features[needed.to(device)] = extracted
         log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
-        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels))
+        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, encoder, augmentation))
     yield encoded_runs
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
     """Yield the accuracy of random guessing."""
     for run in runs:
-        for split in SPLITS:
+        for split in run.splits:
             yield run, split, Measurement(task, "chance"), 1 / run.classes
 
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
@@ -20,7 +19,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     for run, pool in itertools.product(runs, knn["label_pools"]):
         bank, labels = run.of(run.pool(pool))
         k = effective_k(knn["neighbours"], labels.cpu())
-        for split in SPLITS:
+        for split in run.splits:
             vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=knn["temperature"], classes=run.classes)
             yield from of_groups(run, split, Measurement("knn", "accuracy", pool), vote)
             yield run, split, Measurement("knn", "neighbours", pool), k

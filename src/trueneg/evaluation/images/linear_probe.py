@@ -13,7 +13,6 @@ import numpy as np
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
@@ -25,10 +24,10 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
-        features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
+        features, labels = zip(*(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
-        for split in SPLITS:
+        for split in runs[0].splits:
             # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
             for run, predictions in zip(runs, predicted, strict=True):
@@ -36,7 +35,8 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
 
 
-def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+def labelled_images(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+    """Return indices of the images whose labels a probe may use."""
     indices = run.pool(pool)
     return indices[label_subset(run.source.labels[indices], fraction, run.subset.seed)]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.mean_classifier import mean_classifier
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
@@ -15,6 +14,6 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     yield from chance(runs, "mean classifier")
     for run, pool in itertools.product(runs, settings["knn"]["label_pools"]):
         bank, labels = run.of(run.pool(pool))
-        for split in SPLITS:
+        for split in run.splits:
             predictions = mean_classifier(bank, labels, run.of_split(split), classes=run.classes)
             yield from of_groups(run, split, Measurement("mean classifier", "accuracy", pool), predictions)

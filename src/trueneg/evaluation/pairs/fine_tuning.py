@@ -1,8 +1,6 @@
 """Multi-label fine-tuning, and linear evaluation on augmented images, both on fractions of the labels."""
 
-import contextlib
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,15 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from trueneg.data.image_loading import read_ahead
-from trueneg.errors import UserError
+from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
-from trueneg.randomness import generator_of, seed_for
-from trueneg.runtime.precision import autocast
+from trueneg.randomness import seed_for
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -54,9 +50,8 @@ def fine_tuned_scores(
     the run's augmentation. Adam without a schedule, the batch size, epochs and weight decay are our choices, because the
     paper does not state its own. The run's networks are not modified.
 
-    All draws come from one seeded CPU generator and are the same for every fraction and encoder: the layer's initial weights,
-    then the order and the augmentation for each epoch. The batches of an epoch have nearly equal size, so that batch
-    normalisation never sees a last batch of one image. On a GPU, training uses bfloat16, as in the run's training.
+    All draws come from one seeded CPU generator and are the same for every fraction and encoder
+    (:func:`trueneg.evaluation.augmented_training.train_classifier`).
 
     Args:
         run: the finished run; unknown labels of its training images are ignored.
@@ -70,36 +65,17 @@ def fine_tuned_scores(
     Raises:
         UserError: if the training diverges.
     """
-    scores, device, seed, augmentation = {}, run.device, run.subset.seed, run.networks.augmentation
-    labels = run.labels("train", names)
+    scores, seed, labels = {}, run.subset.seed, run.labels("train", names)
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
-        indices, targets = run.subset.train[kept], torch.from_numpy(labels[kept]).to(device)
-        generator = generator_of(seed_for(seed, "fine-tuning"))
+        targets = torch.from_numpy(labels[kept]).to(run.device)
+        labelled = LabelledImages(run.source.images, run.subset.train[kept], targets, run.networks.augmentation)
         encoder: Any = copy.deepcopy(run.networks.model.image_encoder).requires_grad_(not frozen).train(not frozen)
-        head, bound = nn.utils.skip_init(nn.Linear, encoder.dimensions, len(names)), encoder.dimensions**-0.5
-        for parameter in head.parameters():
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
-        head.to(device)
-        learned = [*encoder.parameters(), *head.parameters()]  # Adam skips the parameters of a frozen encoder
-        optimizer = torch.optim.Adam(learned, lr=settings["learning_rate"], weight_decay=settings["weight_decay"])
-        batches = math.ceil(len(indices) / settings["batch_size"])
-        for _ in range(settings["epochs"]):
-            steps = torch.randperm(len(indices), generator=generator).tensor_split(batches)
-            draws = augmentation.draw(len(indices), run.source.size, generator).tensor_split(batches)
-            ordered = (indices[rows.numpy()] for rows in steps)
-            with contextlib.closing(read_ahead(run.source.images, ordered, device)) as loaded:
-                for rows, parameters, (pixels, _) in zip(steps, draws, loaded, strict=True):
-                    images = augmentation(pixels, parameters.to(device)).contiguous(memory_format=torch.channels_last)
-                    with autocast(device):
-                        logits = head(encoder(images).mean((2, 3)))
-                    optimizer.zero_grad(set_to_none=True)
-                    known_binary_cross_entropy(logits.float().mT, targets[rows.to(device)]).backward()
-                    optimizer.step()
+        training = labelled, len(names), known_binary_cross_entropy, seed_for(seed, "fine-tuning"), settings
+        head = train_classifier(encoder, lambda maps: maps.mean((2, 3)), *training)
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(logits).all() for logits in scores[fraction].values()):
-            problem = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
-            raise UserError(f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}.")
+            raise diverged(fraction, seed, settings)
     return scores
 
 

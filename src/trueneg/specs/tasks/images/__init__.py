@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, DisplayedMetric, Task, by_class
+from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, SPLITS, DisplayedMetric, Task, by_class
 from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
@@ -13,6 +13,9 @@ class AccuracyTask(Task):
     """Classification of single-label images."""
 
     METRICS: ClassVar[dict[str, DisplayedMetric]] = ACCURACY | CHANCE
+
+    def splits(self, study: Any) -> tuple[str, ...]:
+        return SPLITS if study.dataset.validation else ("test",)
 
     def chance(self, measured: Measurement) -> Measurement | None:
         return Measurement(measured.task, "chance") if measured.metric == "accuracy" else None

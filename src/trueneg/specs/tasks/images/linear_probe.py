@@ -23,10 +23,10 @@ class LinearProbeSettings(AccuracyTask):
     label_pools: NonEmpty[LabelPool] = Field(["imbalanced", "all"], description="the imbalanced subset, or all training images")
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        yield Measurement("linear probe", "chance")
+        yield Measurement(self.ROWS[0], "chance")
         for pool in self.label_pools:
             for fraction in sorted(self.label_fractions):
-                yield from accuracies(study, "linear probe", pool, fraction)
+                yield from accuracies(study, self.ROWS[0], pool, fraction)
 
 
 TASK = LinearProbeSettings
