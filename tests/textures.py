@@ -109,6 +109,10 @@ def texture_source(patients: int = 60, seed: int = 0, **changes: Any) -> PairSou
     classes = CLASSES.assign(image_probability=np.where(CLASSES["kind"] == "filler", np.nan, shown.mean(0).clip(0, 0.9)))
     eta = sentences[["report", "index"]].assign(eta=0.01 + 0.2 * generator.random(len(sentences)))
     eta = eta.assign(**{"eta permuted": generator.permutation(eta["eta"]), "eta constant": eta["eta"].mean()})
+    # The likelihoods of which a = 0.25 and k = 0.35 make these class probabilities.
+    likelihoods = {"log_likelihood": "eta", "log_likelihood permuted": "eta permuted"}
+    eta = eta.assign(**{name: np.log(eta[column] / 0.25) / 0.35 for name, column in likelihoods.items()})
+    eta["tokens"] = sentences["sentence"].str.split().str.len()
     table = join_sentences(sentences, assigned=sentences[["report", "index", "class"]], classes=classes, eta=eta)
     content = {
         "images": np.stack(images)[:, None],

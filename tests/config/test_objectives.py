@@ -72,6 +72,21 @@ def of_pairs(name):
         ({"name": "resample", "by": ["text", "guide"]}, {"guide": {"name": "self"}}, "by is.*guide"),
         ({"name": "resample", "by": "text", "guide": {"name": "self"}}, {"by": "guide"}, "by is 'text'"),
         ({"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]}, {"beta": [0.5, 1]}, "beta"),
+        (
+            {"name": "dcl", "class_probability": "language model", "a": [0.1, 0.2]},
+            {"k": [0.2, 0.35]},
+            r"a \[0.1, 0.2\] and k None",
+        ),
+        (
+            {"name": "bcl", "class_probability": ["length", 0.1], "a": 0.2, "k": 0.35},
+            {"class_probability": ["length", "permuted"]},
+            "class_probability is 0.1.*'constant mean'",
+        ),
+        (
+            {"name": "hcl", "class_probability": "true", "a": 0.2, "k": 0.35},
+            {"a": None, "k": None},
+            "class_probability is 'true'",
+        ),
     ],
 )
 def test_settings_that_exclude_each_other_are_rejected(settings, change, fact):

@@ -6,6 +6,7 @@ from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study, tiny_words, tiny_world, tuned_study
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
+from trueneg.errors import UserError
 from trueneg.store.identity import run_id
 
 
@@ -42,6 +43,22 @@ def test_a_winner_decides_the_settings_of_its_objective_and_of_its_followers():
         }
     assert all("variant" not in job.row_names for (_, block), job in jobs.items() if job.family)
     assert jobs["CL-untuned", "seed0-1"].row_names["variant"] == "{}"
+
+
+def test_controls_follow_the_selected_a_and_k_of_the_language_model():
+    world, scales = tiny_world(tuning={"seeds": [100, 101], "follow": {"Permuted": "DCL-LM"}}), [5, 10, 20, 40]
+    world["objectives"] |= {
+        **{name: {"name": name.lower(), "logit_scale": scales} for name in ("CL", "Oracle")},
+        "DCL-LM": {"name": "dcl", "class_probability": "language model", "logit_scale": [5, 10], "a": [0.1, 0.2], "k": [0.35]},
+        "Permuted": {"name": "dcl", "class_probability": "permuted"},
+    }
+    study = load_configuration({"words": tiny_words(), "tuned": world}, "study.yaml").studies["tuned"]
+    (choices,) = (job.choices for job in runs.jobs("tuned", study) if job.objective == "Permuted")
+    settings = [choice.runs[0].settings["objective"] for choice in choices.values()]
+    assert [(of["class_probability"], of["a"], of["k"]) for of in settings] == [("permuted", a, 0.35) for a in (0.1, 0.2)] * 2
+    world["objectives"]["DCL-LM"]["k"] = 0.35
+    with pytest.raises(UserError, match=r"tuning\.follow\.Permuted is 'DCL-LM'.*a 0.1 and k None.*list of one value"):
+        load_configuration({"words": tiny_words(), "tuned": world}, "study.yaml")
 
 
 def test_a_follower_keeps_what_it_states():

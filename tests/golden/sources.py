@@ -112,7 +112,10 @@ def _pairs(source: PairSource, path: Path) -> dict[str, Any]:
         "shape": source.images.shape,
         "names": checksum(source.reports, source.patients, source.label_names),
         "labels": checksum(source.labels, source.shown),
-        "sentences": checksum(source.sentences),
+        # Likelihoods are listed since objectives can have their own a and k; no earlier result depends on these columns.
+        "sentences": checksum(
+            source.sentences.drop(columns=["log_likelihood", "log_likelihood permuted", "tokens"], errors="ignore")
+        ),
     }
     return checksums | {name: checksum(table) for name, table in tables.items() if not table.empty}
 

@@ -10,6 +10,7 @@ from tests.projects import ROOT
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import published_name
 from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
@@ -27,6 +28,7 @@ PUBLISHED = [
     {"paper": "relaxing-contrastiveness", "tables": ["Table 1"], "methods": {"CL": "InfoNCE"}},
     {"paper": "relaxing-contrastiveness", "tables": ["Table 3"], "methods": {"CL": "CLIP-ZS"}},
 ]
+PRINTED = [published_name(paper["paper"], table) for paper in PUBLISHED for table in paper["tables"]]
 PRIMARY = {"task": "zero-shot", "metric": "AUC"}
 MEASURED = Measurement(**PRIMARY)
 

@@ -346,9 +346,14 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     one_constant = {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
     assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
-    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - {"published", "contrasts"}
+    printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
+    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - printed - {"contrasts"}
     assert set(registry.tables_by_name(plain)) == tables
-    named = {"published": [{"paper": "p", "tables": ["t"]}], "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}]}
+    papers = {"sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)], "relaxing-contrastiveness": registry.RECO_PLACES}
+    named = {
+        "published": [{"paper": name, "tables": list(tables)} for name, tables in papers.items()],
+        "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}],
+    }
     everything = registry.tables_by_name(synthetic_pairs.study(evaluation={"precision": {}}, **named))
     assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates"}
 

@@ -15,6 +15,7 @@ from synthetic import numbers
 from tests.studies import tiny_study
 
 from trueneg.report import registry
+from trueneg.report.declared import published_name
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
 from trueneg.report.layouts import LAYOUTS, lengths, sentence_labels, tasks, with_means
 from trueneg.report.tables.building import (
@@ -22,13 +23,12 @@ from trueneg.report.tables.building import (
     compare,
     comparisons,
     difference_table,
-    published_table,
     side_by_side,
 )
 from trueneg.report.tables.comparisons import RECO_TABLE_1, last_share
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.stats.comparison import holm, selected
-from trueneg.stats.measurement import KEYS, Measurement, by_measurement
+from trueneg.stats.measurement import Measurement, by_measurement
 from trueneg.store.rows import load_rows
 
 AUC, CNR = Measurement("zero-shot", "AUC"), Measurement("grounding", "CNR")
@@ -213,44 +213,44 @@ def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows)
     assert numbers(cells[3].text)[0] == pytest.approx(3.514 * difference.std(ddof=1) / 6**0.5, abs=0.00051)
 
 
-def test_published_numbers_are_compared_with_our_means_of_the_same_method(study, rows):
-    shown = table("published", study)
-    groups = {group.title: dict(group.lines) for group in shown.groups}
-    first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
-    assert first["CL"][1].text == "0.790"
-    (title,) = (title for title in groups if "Table 3: Flickr30K retrieval, text retrieval, R@10" in title)
-    assert title.endswith("R@10 from image to text (%)")
-    for objective, expected in (("ReCo", 99.1), ("CL", 97.0)):  # ReCo has the name of its method
-        values = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
-        ours, printed, difference = groups[title][objective]
-        low, high = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
-        assert numbers(ours.text)[0] == pytest.approx(100 * values.mean(), abs=0.051)
-        assert numbers(printed.text) == [expected]
-        by_hand = [100 * value - expected for value in (values.mean(), low, high)]
-        np.testing.assert_allclose(numbers(difference.text), by_hand, atol=0.051)
-    assert RECO_TABLE_1 in shown.notes
-    # A published constant is compared with its values variant, whichever was selected.
-    ours, _, _ = first["DCL,class_probability=0.1"]
+def test_table_1_of_ssd_is_laid_out_as_printed(study):
+    shown = table(published_name("sample-specific-debiasing", "Table 1"), study)
+    assert shown.columns == [
+        *[("classification", metric) for metric in ("AUC", "ACC")],
+        *[("grounding", metric) for metric in ("CNR", "mIoU")],
+        *[("retrieval", metric) for metric in ("Recall", "MedR")],
+    ]
+    printed, others = shown.groups
+    lines = dict(printed.lines)
+    assert len(lines) == 9
     values = values_of(load_rows(study / "rows.parquet"), "DCL,class_probability=0.1", AUC)
-    assert numbers(ours.text)[0] == pytest.approx(values.mean(), abs=0.00051)
-    assert len(ours.runs.split()) == len(values) == 6
-
-
-def test_published_numbers_without_a_measurement_are_marked(study):
-    shown = table("published", study)
-    groups = {group.title: dict(group.lines) for group in shown.groups}
-    first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
-    assert len(first) == 9
-    assert [cell.text for cell in first["BioViL †"]] == ["–", "0.780", "–"]
-    (recalls,) = (lines for title, lines in groups.items() if "Table 1: retrieval, Recall" in title)
-    assert len(recalls) == 9
-    assert all(name.endswith("†") for name in recalls)  # this study retrieves no regions
-    (precisions,) = (lines for title, lines in groups.items() if "8x200 retrieval, average, Prec" in title)
-    assert precisions["InfoNCE †"][1].text == "48.6 (s.e. 0.6)"
-    assert any(note.startswith("†") for note in shown.notes)
+    # A published constant is compared with its variant, whichever was selected.
+    classification, *_, rank = lines["DCL eta=0.1; ours: DCL,class_probability=0.1"]
+    assert classification.text.endswith(" (0.85)")
+    assert numbers(classification.text)[0] == pytest.approx(values.mean(), abs=0.00051)
+    assert len(classification.runs.split()) == len(values) == 6
+    assert rank.text == "– (111)"  # this study retrieves no regions
+    assert [cell.text for cell in lines["BioViL"]] == ["– (0.78)", "– (0.62)", "– (1.14)", "– (0.17)", "– (0.25)", "– (148)"]
+    assert {name.partition(" (")[0] for name, _ in others.lines} >= {"ReCo", "same", "Oracle"}
     biovil = shown.values[shown.values["method"] == "BioViL"]
-    assert len(biovil) == 6 + 6
+    assert len(biovil) == 6
     assert biovil["mean"].isna().all()
+
+
+def test_published_numbers_are_compared_with_our_means_of_the_same_method(study, rows):
+    shown = table(published_name("relaxing-contrastiveness", "Table 3"), study)
+    assert shown.columns[-1] == ("text retrieval", "R@10")
+    assert shown.groups[0].title == "Flickr30K retrieval (%)"
+    lines = dict(shown.groups[0].lines)
+    for objective, line, theirs in (("ReCo", "ReCo", "99.1"), ("CL", "CLIP-ZS; ours: CL", "97.0")):
+        values = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
+        assert lines[line][-1].text.endswith(f" ({theirs})")
+        low, high = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
+        ours = [100 * values.mean(), 50 * (high - low), float(theirs)]
+        np.testing.assert_allclose(numbers(lines[line][-1].text), ours, atol=0.051)
+    first = table(published_name("relaxing-contrastiveness", "Table 1"), study)
+    assert RECO_TABLE_1 in first.notes
+    assert dict(first.groups[0].lines)["InfoNCE; ours: CL"][-1].text == "– (48.6 ± 0.6)"
 
 
 def test_the_note_on_recos_table_1_follows_from_its_printed_standard_errors():
@@ -301,14 +301,6 @@ def test_a_shared_unit_is_in_the_column_head_and_others_in_the_group_titles():
     assert one.columns[1] == ("", "difference (ranks)")
     two = difference_table(comparisons(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")]))
     assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
-    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]].assign(method="A", **{"printed as": "one paper"})
-    shown = published_table(rows, printed)
-    assert [group.title for group in shown.groups] == ["d; one paper; ours: t, AUC", "d; one paper; ours: t, median rank"]
-    assert [name for _, name in shown.columns] == ["ours", "published", "ours − published"]
-    twice = pd.concat([printed.assign(**{"printed as": source}) for source in ("one paper", "another")])
-    titles = [group.title for group in published_table(rows, twice).groups]
-    assert titles[1:3] == ["d; one paper; ours: t, median rank", "d; another; ours: t, AUC"]  # in the order of the papers
-    assert [len(group.lines) for group in published_table(rows, twice).groups] == [2, 2, 2, 2]
 
 
 def test_precision_is_listed_for_both_directions_and_their_mean():

@@ -255,18 +255,46 @@ def test_a_data_frame_becomes_a_table():
     assert [cell.text for _, cells in table.groups[0].lines for cell in cells] == ["0.1235", "3", "–", "4"]
 
 
-def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():
+PRINTED = {"paper": "A paper", "table": "Table 1", "printed task": "probe", "printed metric": "Acc", "unit": "%", "differs": None}
+
+
+def test_a_printed_table_has_our_mean_beside_each_number():
     rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
-    printed = pd.DataFrame(
-        {"dataset": ["d"], "objective": ["CL"], "method": "SimCLR", "value": [0.90], "printed as": "A paper, Table 1"}
-    )
-    table = published_table(rows, typed(printed.assign(**KNN._asdict())))
+    lines = [("SimCLR", "CL", "10", "90.00", 0.90), ("Theirs", None, "10", "7.50", 0.075), ("SimCLR", None, "20", "95.0", 0.95)]
+    printed = pd.DataFrame(lines, columns=["method", "objective", "setting", "printed", "value"])
+    printed = printed.assign(**PRINTED, **KNN._asdict(), dataset=["d", "d", None], standard_error=[0.004, None, None])
+    table = published_table(rows, typed(printed))
     half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
-    (group,) = table.groups
-    ((name, cells),) = group.lines  # what is not printed has no line
-    assert name == "CL"
-    assert [cell.text for cell in cells[:2]] == [f"82.0 ± {half:.1f}", "90.0"]
-    assert cells[0].runs == cells[2].runs == "CL-0 CL-1 CL-2"
-    assert cells[1].printed == "A paper, Table 1"
-    assert not cells[1].runs
-    assert cells[2].text == f"−8.0 [−{8 + half:.1f}, −{8 - half:.1f}]"
+    assert list(table.columns) == [("", "10"), ("", "20")]
+    ((title, lines), (rest, others)) = ((group.title, group.lines) for group in table.groups)
+    assert title == "probe, Acc (%)"
+    assert [(name, [cell.text for cell in cells]) for name, cells in lines] == [
+        ("SimCLR; ours: CL", [f"82.00 ± {half:.2f} (90.00 ± 0.40)", "– (95.0)"]),
+        ("Theirs", ["– (7.50)", "–"]),
+    ]
+    assert rest == "not printed in Table 1 (%)"
+    assert [(name, cells[0].text[:5], cells[0].text[-4:], cells[1].text) for name, cells in others] == [
+        ("DCL", "86.00", " (–)", "–")
+    ]
+    assert [(cell.runs, cell.printed) for _, cells in (*lines, *others) for cell in cells] == [
+        ("CL-0 CL-1 CL-2", "A paper, Table 1"),
+        ("", "A paper, Table 1"),
+        ("", "A paper, Table 1"),
+        ("", ""),
+        ("DCL-0 DCL-1 DCL-2", ""),
+        ("", ""),
+    ]
+    ours = table.values.set_index(["method", "setting"]).loc[("SimCLR", "10")]
+    by_hand = [-0.08, -0.08 - half / 100, -0.08 + half / 100]
+    np.testing.assert_allclose([ours[f"{end} − published"] for end in ("mean", "low", "high")], by_hand)
+
+
+def test_a_protocol_that_differs_marks_our_numbers():
+    rows = rows_of({"CL": [0.80, 0.82, 0.84]})
+    printed = pd.DataFrame({"method": ["CL", "CL"], "setting": ["10", "20"], "printed": "90", "value": 0.9, "objective": "CL"})
+    printed = printed.assign(
+        **PRINTED | {"differs": [None, "Half of the images."]}, **KNN._asdict(), dataset="d", standard_error=None
+    )
+    table = published_table(rows, typed(printed))
+    assert [cell.text.count("†") for cell in table.groups[0].lines[0][1]] == [0, 1]
+    assert "† Half of the images." in table.notes

@@ -14,7 +14,7 @@ from trueneg.io import privacy
 from trueneg.store.language_models import read_language_models
 from trueneg.text import pseudo_log_likelihood
 from trueneg.text.chunks import append_chunk, read_chunks, text_key
-from trueneg.text.eta import write_class_probabilities
+from trueneg.text.eta import log_linear, write_class_probabilities
 from trueneg.text.loading import load_language_model
 from trueneg.text.scorers import PlainBert
 from trueneg.text.scoring import score_sentences
@@ -120,4 +120,20 @@ def test_class_probabilities_and_their_controls(folder):
     assert probabilities(seed=0)["eta permuted"].equals(eta["eta permuted"])
     assert not probabilities(seed=1)["eta permuted"].equals(eta["eta permuted"])
     expected = 0.2 * np.exp(0.35 * likelihoods["log_likelihood"] / likelihoods["tokens"])
-    np.testing.assert_allclose(probabilities(per_token=True)["eta"], expected)
+    of_tokens = probabilities(per_token=True)
+    np.testing.assert_allclose(of_tokens["eta"], expected)
+    np.testing.assert_allclose(0.2 * np.exp(0.35 * of_tokens["log_likelihood"]), expected)
+
+
+def test_class_probabilities_with_another_a_and_k_equal_those_of_a_text_study_with_these(folder):
+    score(folder)
+    settings, written = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False}, {}
+    for a, k in ((0.2, 0.35), (0.4, 0.1)):
+        made_with = settings | {"a": a, "k": k}
+        write_class_probabilities(folder / "likelihoods.parquet", settings=made_with, seed=0, eta=folder / "eta.parquet")
+        written[a, k] = privacy.read_table(folder / "eta.parquet")[0]
+    usual, other = written.values()
+    columns = {"language model": "eta", "permuted": "eta permuted", "constant mean": "eta constant", "length": "eta by length"}
+    for name, column in columns.items():
+        np.testing.assert_allclose(log_linear(name, usual, 0.4, 0.1, maximum=0.4), other[column], rtol=1e-12)
+        assert not np.allclose(usual[column], other[column])

@@ -191,6 +191,40 @@ def test_class_probabilities_are_those_of_the_sentence(source, parts):
         assert loss_of(objective, source, parts, similarity, scale).loss.item() == pytest.approx(total, rel=1e-5)
 
 
+@pytest.mark.parametrize("estimator", [{"name": "dcl"}, {"name": "hcl", "beta": 0.5}, {"name": "bcl", "alpha": 0.7}])
+def test_an_objective_can_have_its_own_a_and_k(source, subset, parts, estimator):
+    source = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta by length": 0.1}))
+    table, similarity, data = source.sentences, random_similarity(), PairData(source, subset, CPU)
+    permuted = np.log(table["eta permuted"] / 0.25) / 0.35
+    eta = 0.4 * np.exp(0.1 * np.log(table["eta"] / 0.25) / 0.35)
+    lengths = table["sentence"].str.split().str.len()
+    expected = {
+        "language model": eta,
+        "permuted": 0.4 * np.exp(0.1 * permuted),
+        "constant mean": pd.Series(eta.mean(), table.index),
+    }
+    expected["length"] = eta.groupby(lengths).transform("mean")
+    for name, values in expected.items():
+        by_hand = dataclasses.replace(source, sentences=table.assign(eta=values))
+        of_source = {"directions": "both", "class_probability": "language model"} | estimator
+        wanted = loss_of(of_source, by_hand, (PairData(by_hand, subset, CPU), parts[1]), similarity, 3.0).loss.item()
+        objective = of_source | {"class_probability": name, "a": 0.4, "k": 0.1}
+        loss = loss_of(objective, source, (data, parts[1]), similarity, 3.0).loss.item()
+        assert loss == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_data_checksum_of_an_objective_with_its_own_a_and_k_covers_the_likelihoods(source):
+    settings = settings_of({"name": "dcl", "directions": "text", "class_probability": "permuted", "a": 0.4, "k": 0.1})
+    original = data_checksum(source, settings)
+    for column, is_used in (("log_likelihood permuted", True), ("log_likelihood", False), ("eta permuted", False)):
+        table = source.sentences.assign(**{column: source.sentences[column] / 2})
+        changed = data_checksum(dataclasses.replace(source, sentences=table), settings)
+        assert (changed != original) == is_used
+    older = dataclasses.replace(source, sentences=source.sentences.drop(columns="log_likelihood permuted"))
+    with pytest.raises(UserError, match=r"source textures.*'log_likelihood permuted'.*Remove eta\.parquet"):
+        data_checksum(older, settings)
+
+
 @pytest.mark.parametrize("direction", ["text", "image"])
 def test_the_oracle_removes_images_for_which_the_sentence_is_true(source, parts, direction):
     _, classes, _, images = facts(source, parts)

@@ -4,6 +4,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
@@ -14,6 +16,7 @@ from trueneg.config.runs import (
     datasets,
     families,
     field_of,
+    following,
     objectives,
     of_seed,
     pilot_seeds,
@@ -130,6 +133,14 @@ def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection
         yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
     elif not any(taken_over(study, follower).values()):
         yield f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove one of them"
+    else:
+        winner = next(variant for variant in objectives(study).values() if variant.objective == family)
+        adopted = following(study, follower, winner).sections["objective"]
+        try:
+            type(adopted).model_validate(adopted.model_dump())
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"].removeprefix("Value error,")
+            yield f"{key} is {family!r}, with whose values objectives.{follower}{problem}; a list of one value is taken over too"
 
 
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:

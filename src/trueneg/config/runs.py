@@ -304,12 +304,12 @@ def _variants_to_train(study: TrainedStudy) -> Iterator[tuple[str, dict[str, Var
         family = followed(study).get(name, name)
         winners = [variant for variant in variants.values() if variant.objective == family]
         if family in tuned:
-            yield name, {canonical(winner.values): _following(study, name, winner) for winner in winners}, family, False
+            yield name, {canonical(winner.values): following(study, name, winner) for winner in winners}, family, False
         else:
             yield name, {"": winners[0]}, None, False
 
 
-def _following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
+def following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
     """Return the variant of an objective to train, given its family's winner."""
     if name not in followed(study):
         return winner

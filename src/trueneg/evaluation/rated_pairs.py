@@ -19,7 +19,7 @@ class RatedPairs:
     Attributes:
         positions: (m,) positions of the images in the source.
         captions: C rows, all captions of the images: ``report``, ``index``, ``image`` (index of the image it was written for),
-            ``text`` (index into ``texts``), and the class probabilities provided by the source.
+            ``text`` (index into ``texts``), ``row`` (in the source's sentences), and the source's class probabilities.
         texts: the T distinct texts.
         image: (n,) image index of each pair, in 0 … m − 1.
         caption: (n,) caption index of each pair, in 0 … C − 1.
@@ -66,9 +66,12 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
         UserError: if fewer than two text anchors or fewer than two image anchors have both false and true negatives.
     """
     reports = pd.Index(source.reports[test])
-    table = source.sentences[source.sentences["report"].isin(reports)].reset_index(drop=True)
+    rows = np.flatnonzero(source.sentences["report"].isin(reports))
+    table = source.sentences.iloc[rows].reset_index(drop=True)
     numbers, texts = pd.factorize(table["sentence"], sort=True)
-    captions = table.drop(columns=["sentence", "class"]).assign(image=reports.get_indexer(table["report"]), text=numbers)
+    captions = table.drop(columns=["sentence", "class"]).assign(
+        image=reports.get_indexer(table["report"]), text=numbers, row=rows
+    )
     places = pd.MultiIndex.from_frame(captions[["report", "index"]])
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.evaluation.evaluate import encoded_runs, manifest_names
 from trueneg.evaluation.human_ratings import (
     calibration,
@@ -92,7 +92,7 @@ def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> 
     """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its objective's implied probability."""
     scores = run.similarities(rated.texts, "test")
     similarity = partial(drawn_areas, scores[rated.text, rated.image])
-    return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
+    return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated, run.source)]
 
 
 def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
@@ -111,7 +111,7 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     return [anchor_rows({"one expert": expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]
 
 
-def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:
+def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs, source: PairSource) -> pd.DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair with the human ratings.
 
     For BCL, the probability is 1 − p(TN), where all images (or captions) of the split except the anchor's own are negatives; for
@@ -122,6 +122,7 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
         objective: objective settings of a run.
         scores: (T, m) similarities between texts and images.
         rated: the rated pairs.
+        source: source of the captions and their class probabilities.
 
     Returns:
         ``anchors`` and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no rows if the objective implies
@@ -131,7 +132,8 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
         return pd.DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
     captions, eta_or_name = rated.captions, objective["class_probability"]
     if isinstance(eta_or_name, str):
-        of_caption = captions[PROBABILITY_COLUMNS[eta_or_name]]
+        of_sentence = source.class_probability(eta_or_name, objective.get("a"), objective.get("k"))
+        of_caption = pd.Series(of_sentence[captions["row"]], captions.index)
     else:
         of_caption = pd.Series(float(eta_or_name), captions.index)
     eta = {"text": of_caption.to_numpy(), "image": of_caption.groupby(captions["image"]).mean().to_numpy()}

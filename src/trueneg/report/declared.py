@@ -1,5 +1,6 @@
 """Declarations of figures and tables: name, heading, input files, and the function that makes them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +63,16 @@ def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: 
         Drawing(name, make, title, caption, options=options | {"baseline": None}),
         Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=paired),
     ]
+
+
+def published_name(paper: str, table: str) -> str:
+    """Return the name of a paper's table with our numbers beside its own.
+
+    Example:
+        >>> published_name("relaxing-contrastiveness", "Table 1")
+        'published_relaxing_contrastiveness_table_1'
+    """
+    return re.sub(r"\W+", "_", f"published_{paper}_{table}".lower())
 
 
 def of_candidates(study: Study, make: Callable[..., Any], caption: str) -> list[Drawing]:

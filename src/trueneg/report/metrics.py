@@ -35,6 +35,24 @@ def format_metric(value: float, metric: str, signed: bool = False) -> str:
     return minus(f"{scaled:{sign}z.{decimals}f}")
 
 
+def in_unit(value: float, metric: str, shown: str, decimals: int) -> str:
+    """Format a value in a paper's unit, with at least the usual number of decimals.
+
+    Args:
+        value: value in the metric's own unit; NaN becomes a dash.
+        metric: name of the metric.
+        shown: ``%``, or empty for the metric's own unit.
+        decimals: minimum number of decimals.
+
+    Example:
+        >>> in_unit(0.80214, "accuracy", "%", 2), in_unit(0.8617, "AUC", "%", 1), in_unit(0.1043, "R", "", 2)
+        ('80.21', '86.2', '0.104')
+    """
+    factor, measure = 100.0 if shown == "%" else 1.0, _measure(metric)
+    usual = measure.decimals + round(math.log10(measure.scale / factor))
+    return "–" if math.isnan(value) else minus(f"{value * factor:z.{max(usual, decimals)}f}")
+
+
 def with_interval(value: float, low: float, high: float, metric: str, signed: bool = False) -> str:
     """Format a value with its unit and interval.
 

@@ -11,9 +11,11 @@ from trueneg.report.declared import primary_dataset
 from trueneg.stats.measurement import KEYS
 from trueneg.store.rows import typed
 
-COLUMNS = ["dataset", "objective", "method", "printed as", *KEYS, "value", "standard_error"]
-# Columns of config/published.csv that may be empty: numbers, and the key columns of our measurement except task and metric.
-OPTIONAL = ("value", "standard_error", *KEYS[2:])
+PLACE = ["printed task", "setting", "printed metric"]  # the column of a printed table
+COLUMNS = ["dataset", "objective", "paper", "table", "method", *PLACE, "unit", "printed", "differs", *KEYS, "value"]
+COLUMNS += ["standard_error"]
+# Columns of config/published.csv that may be empty: the standard error, and our measurement except its task and metric.
+OPTIONAL = ("standard_error", *KEYS[2:])
 
 
 def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
@@ -25,7 +27,8 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per number and objective, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the
-        label of a variant; it is null if the study has no such method or data set. ``printed as`` is its source in the paper.
+        label of a variant; it is null if the study has no such method or data set. ``printed`` is the number as the paper prints
+        it, in its ``unit``; :data:`PLACE` is its column there.
 
     Raises:
         UserError: if the file lacks a paper, table, task, method or setting that the study names.
@@ -34,17 +37,19 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
     for paper in study.published:
         datasets = {setting: label for label, setting in paper.settings.items()}
         for entry in _entries(paper, path).to_dict("records"):
-            place = ", ".join(filter(None, (entry["task"], entry["setting"], entry["metric"])))
             divisor = 100 if entry["unit"] == "%" else 1
             dataset = datasets.get(entry["setting"]) if datasets else primary_dataset(study)
             named = [objective for objective, method in paper.methods.items() if method == entry["method"]]
             same = [entry["method"]] if entry["method"] in study.objectives else []
             row = entry | {
                 "dataset": dataset,
-                "printed as": f"{paper.paper}, {entry['table']}: {place}",
+                "printed task": entry["task"],
+                "printed metric": entry["metric"],
+                "printed": entry["value"],
+                "differs": paper.differs,
                 "task": entry["measured_task"],
                 "metric": entry["measured_metric"],
-                "value": entry["value"] / divisor,
+                "value": float(entry["value"]) / divisor,
                 "standard_error": entry["standard_error"] / divisor,
             }
             rows += [row | {"objective": objective} for objective in (dataset and (named or same)) or [None]]
@@ -53,7 +58,8 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
 
 def _entries(paper: Published, path: str | Path) -> pd.DataFrame:
     """Return the rows of config/published.csv for the tables of one paper."""
-    table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(OPTIONAL, ""))
+    missing: Any = dict.fromkeys(OPTIONAL, "")
+    table = pd.read_csv(path, keep_default_na=False, na_values=missing, dtype={"value": str})  # with all printed digits
     filters = {"paper": [paper.paper], "table": paper.tables, "task": [paper.task] if paper.task else []}
     wanted = filters | {"method": paper.methods.values(), "setting": paper.settings.values()}
     for column, names in wanted.items():

@@ -18,7 +18,7 @@ from trueneg.config.runs import RunSettings, training_kind
 from trueneg.io.files import file_checksum
 from trueneg.legible import counted
 from trueneg.specs import tasks
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import FROM_LIKELIHOODS, Objective
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
@@ -28,7 +28,6 @@ PACKAGE = Path(__file__).resolve().parents[1]
 TASKS = {"images": "images", "image-text": "pairs"}  # folder of the evaluation tasks, by kind of training
 SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS}  # their settings
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
-FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
 UNEDITED = "code differs, VERSION not raised"
 
 Versions = dict[str, int]

@@ -6,12 +6,38 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from trueneg.class_probability import from_log_likelihood
 from trueneg.io import privacy
 from trueneg.randomness import seed_for
 
 log = logging.getLogger(__name__)
+
+PERMUTED = "log_likelihood permuted"
+
+
+def log_linear(name: str, table: pd.DataFrame, a: float, k: float, maximum: float) -> np.ndarray:
+    """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values, float64.
+
+    Args:
+        name: ``language model``; ``permuted``: the same values assigned to random sentences; ``constant mean``: their mean, the
+            same correction for every sentence; ``length``: mean η of sentences of the same length (if it performs as well as η,
+            the language model adds nothing beyond length).
+        table: ``log_likelihood`` of each sentence, the same values permuted, and ``tokens``; see :func:`likelihood_columns`.
+        a, k, maximum: as in :func:`trueneg.class_probability.from_log_likelihood`.
+    """
+    likelihood, *_ = likelihood_columns(name)
+    values = np.asarray(from_log_likelihood(table[likelihood].to_numpy(), a, k, maximum))
+    if name == "length":
+        _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
+        return (np.bincount(length, values) / counts)[length]
+    return np.full_like(values, values.mean()) if name == "constant mean" else values
+
+
+def likelihood_columns(name: str) -> list[str]:
+    """Return the columns of likelihoods that a class probability is made of."""
+    return {"permuted": [PERMUTED], "length": ["log_likelihood", "tokens"]}.get(name, ["log_likelihood"])
 
 
 def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path) -> None:
@@ -21,19 +47,19 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
         likelihoods: table written by :func:`trueneg.text.scoring.score_sentences`.
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
         seed: seed of the permutation.
-        eta: parquet file to write: ``report``, ``index``, ``eta``, and the controls ``eta permuted`` (the same values assigned to
-            random sentences), ``eta constant`` (their mean: the same correction for every sentence) and ``eta by length`` (mean η
-            of sentences of the same length; if it performs as well as η, the language model adds nothing beyond length).
+        eta: parquet file to write: ``report``, ``index``, ``eta``, its controls ``eta permuted``, ``eta constant`` and
+            ``eta by length`` (:func:`log_linear`), and what another a and k need: ``log_likelihood`` (per token if so set), the
+            same values permuted, and ``tokens``.
     """
     table, restricted = privacy.read_table(likelihoods)
-    likelihood, tokens = table["log_likelihood"].to_numpy(), table["tokens"].to_numpy()
-    per_token = tokens if settings["per_token"] else None
-    values = np.asarray(from_log_likelihood(likelihood, settings["a"], settings["k"], settings["maximum"], per_token))
-    _, length, counts = np.unique(tokens, return_inverse=True, return_counts=True)
-    controls = {
-        "eta permuted": np.random.default_rng(seed_for(seed, "permuted class probabilities")).permutation(values),
-        "eta constant": np.mean(values),
-        "eta by length": (np.bincount(length, values) / counts)[length],
-    }
+    if settings["per_token"]:
+        table["log_likelihood"] /= table["tokens"]
+    generator = np.random.default_rng(seed_for(seed, "permuted class probabilities"))
+    table[PERMUTED] = generator.permutation(table["log_likelihood"])
+    names = {"eta": "language model", "eta permuted": "permuted", "eta constant": "constant mean", "eta by length": "length"}
+    parameters = settings["a"], settings["k"], settings["maximum"]
+    etas = {column: log_linear(name, table, *parameters) for column, name in names.items()}
+    values = etas["eta"]
     log.info("η: mean %.4f, at least 0.01 for %.1f %% of sentences", values.mean(), 100 * (values >= 0.01).mean())
-    privacy.write_table(table[["report", "index"]].assign(eta=values, **controls), eta, restricted)
+    made_of = ["report", "index", "log_likelihood", PERMUTED, "tokens"]
+    privacy.write_table(table[made_of].assign(**etas), eta, restricted)

@@ -33,6 +33,7 @@ class ImageTextObjective:
     directions         ``text``: texts are the anchors, images the negatives; ``image``; ``both``: mean of the two
     class_probability  a number, or the name of a class probability in the source, which gives the η of the anchor's
                        sentence. An image anchor has the η of the sentence it is paired with
+    a, k               η = a·p^k of the sentence's likelihood p, and its controls, in place of those in the source
     by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: that of their
                        sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`), and the threshold of
                        ``remove`` is a quantile; ``labels``: 1 if their images share a positive label, else 0; ``guide``
@@ -76,9 +77,10 @@ class ImageTextObjective:
         values = values if guide is None else guide.loss_settings(values)
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._all_positives = model.averages_positives(settings)
-        self._eta, self._switch = (
-            self._probability(values.pop(key, None), key) for key in ("class_probability", "switched_off_by")
+        self._eta = self._probability(
+            values.pop("class_probability", None), "class_probability", settings.get("a"), settings.get("k")
         )
+        self._switch = self._probability(values.pop("switched_off_by", None), "switched_off_by")
         self._loss: Any = build(values, directions=directions)
         self._loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
@@ -150,7 +152,9 @@ class ImageTextObjective:
         shown, labelled = self._data.matches(pairs)
         return shown & labelled
 
-    def _probability(self, value: float | str | None, key: str) -> Tensor | float | None:
+    def _probability(
+        self, value: float | str | None, key: str, a: float | None = None, k: float | None = None
+    ) -> Tensor | float | None:
         """Return η of every training sentence for the name of a class probability; return a number unchanged."""
         if not isinstance(value, str):
             return value
@@ -160,7 +164,7 @@ class ImageTextObjective:
                 f"objective {self._name}: {key} is {value!r}, which source {self._data.source.name} does not contain; expected a "
                 f"number or a name in this source ({', '.join(names) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
             )
-        return self._data.class_probability(value)
+        return self._data.class_probability(value, a, k)
 
 
 def _of_batch(eta: Tensor | float | None, pairs: PairIndices) -> Tensor | float | None:
@@ -180,7 +184,7 @@ def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]])
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]
-    parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]
+    parts = [source.checksum, *(f"{name} {source.probability_checksum(name, objective.get('a') is not None)}" for name in named)]
     model: Any = model_of(settings, "objective")
     guide = model.guide_of(objective)
     if guide is not None and guide[0].NEEDS_LANGUAGE_MODEL:

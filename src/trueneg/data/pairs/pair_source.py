@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
+from trueneg.text.eta import likelihood_columns, log_linear
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
 # The column of each class probability η that a config can select; a source contains those that are known.
@@ -38,7 +40,7 @@ class PairSource:
         patients: str, shape (n,).
         sentences: one row per sentence: ``report``, ``index`` (its position in the report), ``sentence``, ``class`` (latent
             class, −1 if unknown), and any of the class probabilities η in [0, 1): ``eta``, ``eta permuted``, ``eta constant``,
-            ``eta by length``, ``eta true``.
+            ``eta by length``, ``eta true``; with the first four, the likelihoods that they are made of.
         labels: float32, shape (n, K): 1, 0, or NaN for unknown.
         label_names: K distinct names.
         shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
@@ -92,10 +94,30 @@ class PairSource:
         """Return the config names of the available class probabilities."""
         return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
 
-    def probability_checksum(self, name: str) -> str:
-        """Return the SHA-256 of one of :attr:`class_probabilities`; it identifies an input of the runs that use it."""
-        values = self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
-        return hashlib.sha256(values.tobytes()).hexdigest()
+    def class_probability(self, name: str, a: float | None = None, k: float | None = None) -> np.ndarray:
+        """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made of a·p^k."""
+        if a is None or k is None:
+            return self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
+        return log_linear(name, self._likelihoods(name), a, k, maximum=a)
+
+    def probability_checksum(self, name: str, log_linear: bool = False) -> str:
+        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that it is made of with other a and k.
+
+        It identifies an input of the runs that use it.
+        """
+        table = self._likelihoods(name) if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
+        return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
+
+    def _likelihoods(self, name: str) -> pd.DataFrame:
+        """Return the likelihoods of the sentences that a class probability is made of."""
+        columns = likelihood_columns(name)
+        if lacking := [column for column in columns if column not in self.sentences]:
+            raise UserError(
+                f"source {self.name}: the sentences have no {lacking[0]!r}, which an objective with its own a and k needs; their "
+                "class probabilities were computed by an earlier version of TrueNeg. Remove eta.parquet in the folder of the "
+                "text study's corpus, then run the same command again."
+            )
+        return self.sentences[columns]
 
 
 def join_sentences(

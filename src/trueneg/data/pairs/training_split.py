@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.data.image_loading import TrainingImages
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import PairSubset
 
 
@@ -115,10 +115,10 @@ class PairData:
         """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""
         return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
-    def class_probability(self, name: str) -> Tensor:
-        """Return η of every sentence, (S,) float32; `name` is a key of ``PROBABILITY_COLUMNS``, as in configs."""
-        values = self._table[PROBABILITY_COLUMNS[name]].to_numpy(np.float32)
-        return torch.from_numpy(values.copy()).to(self._device)
+    def class_probability(self, name: str, a: float | None = None, k: float | None = None) -> Tensor:
+        """Return η of every sentence, (S,) float32, as :meth:`PairSource.class_probability` does."""
+        values = torch.from_numpy(self.source.class_probability(name, a, k).astype(np.float32))
+        return values[self._rows["sentences"]].to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ LISTED = 6  # maximum number of distinct values to list; the others are only cou
 class Provenance:
     """The provenance of a study's numbers; each table cell holds an index into :meth:`described`.
 
-    A number comes from ``runs`` (ids), from a publication (``printed``) or, in a study without runs, from ``files``.
+    A number comes from ``runs`` (ids), from a publication (``printed``; beside it may be a number from runs) or, in a study
+    without runs, from ``files``.
 
     Args:
         runs: records of the study's runs, with the keys that :mod:`trueneg.report.page.study` adds.
@@ -42,7 +43,9 @@ class Provenance:
             return None
         if cell.runs and self._ids and self._ids.isdisjoint(cell.runs.split()):
             return None  # runs of an earlier first stage
-        return self._index("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
+        if cell.printed and self._ids:
+            return self._index("printed", (cell.printed, frozenset(cell.runs.split()) & self._ids))
+        return self.of_runs(cell.runs.split())
 
     def of_each_run(self) -> dict[str, int]:
         """Return the index of each run; runs with the same settings, data, code, machine and state share one."""
@@ -67,7 +70,8 @@ class Provenance:
 
     def _described(self, kind: str, content: Any) -> dict[str, Any]:
         if kind == "printed":
-            return {"printed": content}
+            source, ids = content
+            return {"printed": source} | (self._described("runs", ids) if ids else {})
         if kind == "files":
             return self._files()
         runs = [run for run in self.runs if run["id"] in content]

@@ -14,11 +14,13 @@ from trueneg.report.metrics import (
     format_metric,
     full_name,
     higher_is_better,
+    in_unit,
     interval,
     margin_text,
     minus,
     unit,
 )
+from trueneg.report.published import PLACE
 from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement, measurements
@@ -196,43 +198,78 @@ def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
 
 
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
-    """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
+    """Lay out a table as a paper prints it, with our mean beside each of its numbers.
 
-    Every published number has a line; lines without a mean of ours are marked.
+    A line is a method of the paper with an objective that implements it, or an objective that the paper lacks; a column is a
+    task, setting and metric. What one side lacks is a dash. The CSV also has the differences, with the intervals of our means.
 
     Args:
         rows: tidy rows of the test split.
-        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows (null if the study has no
-            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and row or column), and
-            ``value`` in the metric's own unit; optionally ``standard_error``.
+        printed: the numbers of one table, from :func:`trueneg.report.published.published_numbers`.
         notes: sentences under the table.
         names: name of each line, by data set and objective, where it differs from the objective's.
     """
-    values = printed.rename(columns={"value": "published"}).merge(means(rows), "left", ["dataset", *MEASURED, "objective"])
+    keys, ours = ["dataset", *MEASURED], means(rows).drop(columns="standard deviation")
+    of_column = ["paper", "table", *PLACE, "unit", "differs", *keys]
+    further = ours[~ours["objective"].isin(printed["objective"])]
+    further = printed.dropna(subset="dataset")[of_column].drop_duplicates().merge(further, on=keys)
+    values = printed.rename(columns={"value": "published"}).merge(ours, "left", [*keys, "objective"])
+    values = pd.concat([values, further], ignore_index=True)
     for end in ENDS:
         values[f"{end} − published"] = values[end] - values["published"]
-    shared, shared_of_differences = (_shared_unit(values["metric"], difference) for difference in (False, True))
+    marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
+    decimals: dict[tuple[str, ...], int] = {}
+    for row in records(printed):
+        decimals[_place(row)] = max(len(row["printed"].partition(".")[2]), decimals.get(_place(row), 0))
+    methods: Any = values.groupby("method", sort=False, dropna=False)
     lines = []
-    for row in records(values):
-        metric, source, error = row["metric"], row["printed as"], row.get("standard_error", float("nan"))
-        dataset = "" if pd.isna(row["dataset"]) else f"{row['dataset']}; "
-        title = f"{dataset}{source}; ours: {full_name(Measurement.of(row))}"
-        theirs = format_metric(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {format_metric(error, metric)})")
-        name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
-        if pd.notna(row["mean"]):
-            name, mean = objective_name(row, names), mean_cell(row)
-            difference = Cell(_difference([row[f"{end} − published"] for end in ENDS], metric), runs=row["runs"])
-        title = with_unit(title, unit(metric) if shared is None else "")
-        lines.append((title, name, [mean, Cell(theirs, printed=source), difference]))
+    for method, of_method in methods:
+        for objective in list(of_method["objective"].dropna().unique()) or [method]:
+            of_line = records(of_method[of_method["objective"].isna() | (of_method["objective"] == objective)])
+            shown = {objective_name(row, names) for row in of_line if row["objective"] == objective}
+            title, name = "", shown.pop() if len(shown) == 1 else objective  # the selected values may differ between data sets
+            if pd.isna(method):
+                title = f"not printed in {printed['table'].iloc[0]}"
+            elif name != method:
+                name = f"{method}; ours: {name}"
+            cells = {_place(row): row for row in of_line}
+            lines.append((title, name, [_beside_printed(cells.get(place), decimals[place], marks) for place in decimals]))
+    levels = [number for number, level in enumerate(PLACE) if printed[level].nunique() > 1] or [2]
+    constant = ", ".join(text for number, text in enumerate(next(iter(decimals))) if text and number not in levels)
+    units = list(printed.drop_duplicates(PLACE)["unit"])
+    shared = units[0] if len(set(units)) == 1 else ""
+    heads = []
+    for place, of_place in zip(decimals, units, strict=True):
+        *tops, name = (place[number] for number in levels)
+        heads.append((", ".join(tops), name if shared else with_unit(name, of_place)))
+    groups = grouped((with_unit(title or constant, shared), name, cells) for title, name, cells in lines)
     sentences = [
-        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
-        "at most a standard error (s.e.), so the interval of the difference is that of our mean.",
-        *(["† Published value only; this study does not measure it."] if values["mean"].isna().any() else []),
+        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). In parentheses: the "
+        "published number, ± its standard error if it is known.",
+        *(f"{mark} {text}" for text, mark in marks.items()),
         *notes,
     ]
-    units = {"ours": shared, "published": shared, "ours − published": shared_of_differences}
-    columns = [("", with_unit(head, shared_unit or "")) for head, shared_unit in units.items()]
-    return Table(values, columns, grouped(lines), sentences, corner="objective")
+    return Table(values, heads, groups, sentences, corner="method")
+
+
+def _place(row: Any) -> tuple[str, ...]:
+    """Return the column of a printed number in its table."""
+    return tuple(row[level] for level in PLACE)
+
+
+def _beside_printed(row: Any, decimals: int, marks: Mapping[str, str]) -> Cell:
+    """Return the cell with our mean and, in parentheses, the published number, in its unit; `row` is None if there is neither."""
+    if row is None or (pd.isna(row["mean"]) and pd.isna(row["published"])):
+        return Cell("–")
+    metric, shown, ours, theirs = row["metric"], row["unit"], "–", "–"
+    if pd.notna(row["mean"]):
+        mean, half = (in_unit(value, metric, shown, decimals) for value in (row["mean"], row["high"] - row["mean"]))
+        ours = f"{mean} ± {half}{marks.get(row['differs'], '')}"
+    if pd.notna(row["published"]):
+        error = row["standard_error"]
+        theirs = row["printed"] + ("" if pd.isna(error) else f" ± {in_unit(error, metric, shown, decimals)}")
+    source = "" if pd.isna(row["published"]) else f"{row['paper']}, {row['table']}"
+    return Cell(f"{ours} ({theirs})", runs="" if pd.isna(row["mean"]) else row["runs"], printed=source)
 
 
 def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:

@@ -9,7 +9,7 @@ from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.trained_study import OTHERS, TrainedStudy
-from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe
+from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
@@ -49,7 +49,7 @@ HEADINGS = {
         "The comparisons that the study names; outside the primary measurement they are exploratory.",
     ),
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
-    "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
+    "published": ("Our numbers in {} of {}", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": (
         "Every task, with paired differences",
@@ -69,27 +69,30 @@ RECO_TABLE_1 = (
     "Of the seven differences in ReCo's Table 1, four have p < 0.05 given the printed standard errors (four seeds each, Welch's "
     "t test), and none after Holm's correction."
 )
-RECO_TABLE_2 = "ReCo's Table 2 is on CheXpert, ours on MIMIC-CXR: compare the order of the methods, not the numbers."
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     if not isinstance(study, TrainedStudy):
         return []
-    shown: dict[str, Any] = {"differences": True, "published": study.published, "contrasts": study.contrasts}
+    shown: dict[str, Any] = {"differences": True, "contrasts": study.contrasts}
     shown["accuracy"] = isinstance(study, ImageStudy)
     if isinstance(study, ImageTextStudy):
         tasks_measured = {measured.task for measured in measured_by(study)}
         shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
         shown |= {"precision": tasks_measured & {PRECISION, CHEXPERT}, "grounding": "grounding" in tasks_measured}
         shown |= {"linear_evaluation": tasks_measured & {*TRAINED}}
-    makers: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
-    files = {"published": (*ROWS, PUBLISHED), "tasks": (*ROWS, CURVES)}
-    return [
-        Drawing(name, makers.get(name, layout_table), *heading, files.get(name, ROWS), {} if name in makers else {"name": name})
-        for name, heading in HEADINGS.items()
-        if shown.get(name)
-    ]
+    makers: dict[str, Any] = {"contrasts": contrasts, "differences": differences}
+    listed = []
+    for name, (title, caption) in HEADINGS.items():
+        if name == "published":
+            for paper, table in dict.fromkeys((printed.paper, table) for printed in study.published for table in printed.tables):
+                options, heading = {"paper": paper, "table": table}, title.format(table, paper)
+                listed.append(Drawing(published_name(paper, table), published, heading, caption, (*ROWS, PUBLISHED), options))
+        elif shown.get(name):
+            make, options = (makers[name], {}) if name in makers else (layout_table, {"name": name})
+            listed.append(Drawing(name, make, title, caption, (*ROWS, CURVES) if name == "tasks" else ROWS, options))
+    return listed
 
 
 def layout_table(gathered: Gathered, name: str) -> Table:
@@ -137,18 +140,17 @@ def differences(gathered: Gathered) -> Table:
     return difference_table(values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names)
 
 
-def published(gathered: Gathered) -> Table:
-    """Build the table of published numbers, each with its source; a method may be a variant that the study did not select."""
+def published(gathered: Gathered, paper: str, table: str) -> Table:
+    """Build a paper's table with our numbers beside its own; a method may be a variant that the study did not select."""
     printed, parts, variants = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
+    printed = printed[(printed["paper"] == paper) & (printed["table"] == table)]
     unselected = set(printed["objective"]) - set(gathered.study.objectives)
     for label, (objective, values, _) in runs.objectives(gathered.study).items():
         if label in unselected:
             of_variant = (variants["objective"] == objective) & (variants["variant"] == runs.canonical(values))
             parts.append(variants[of_variant].assign(objective=label))
     rows = pd.concat(parts, ignore_index=True)
-    printed_in = printed["printed as"].str.startswith
-    reco_notes = {"Table 1": RECO_TABLE_1, "Table 2": RECO_TABLE_2}
-    notes = [note for table, note in reco_notes.items() if printed_in(f"relaxing-contrastiveness, {table}:").any()]
+    notes = [RECO_TABLE_1] if (paper, table) == ("relaxing-contrastiveness", "Table 1") else []
     rows = with_means(rows[rows["split"] == "test"])
     return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
 

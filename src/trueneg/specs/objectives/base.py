@@ -18,6 +18,8 @@ from trueneg.specs.settings import (
     Boolean,
     Count,
     Fraction,
+    NonNegative,
+    OpenFraction,
     Positive,
     Probability,
     Real,
@@ -31,6 +33,7 @@ WordTrue = BeforeValidator(lambda value: "true" if value is True else value)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
+FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
 SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
@@ -55,7 +58,7 @@ class Objective(Settings):
     NEEDS_GUIDE: ClassVar[bool] = False
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
-    OF_TRAINING: ClassVar[frozenset[str]] = frozenset({"guide", "by", "logit_scale", "learned_logit_scale"})
+    OF_TRAINING: ClassVar[frozenset[str]] = frozenset({"guide", "by", "logit_scale", "learned_logit_scale", "a", "k"})
     TRAINED: ClassVar[bool] = True
     NEEDS_POOLED: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
@@ -173,6 +176,25 @@ class PairObjective(PairLoss, EstimatorObjective):
     )
     targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(None, description=TARGETS)
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
+
+
+class ProbabilityObjective(PairObjective):
+    """An objective on pairs that uses the class probability of each sentence; a grid of a and k is selected like any sweep."""
+
+    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
+    a: Sweepable[OpenFraction] | None = Field(
+        None, description="η = a·p^k, and its controls, with this a in place of the text study's; set it together with k"
+    )
+    k: Sweepable[NonNegative] | None = Field(None, description="exponent in η = a·p^k; set it together with a")
+
+    def check_combination(self):
+        super().check_combination()
+        if (self.a is None) != (self.k is None):
+            raise ValueError(f" has a {self.a} and k {self.k}; set both or neither")
+        for name in values_of(self.class_probability) if self.a is not None else ():
+            if name not in FROM_LIKELIHOODS:
+                expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
+                raise ValueError(f".class_probability is {name!r}, which does not depend on a and k; {expected}")
 
 
 class SimilarityObjective(PairObjective):

@@ -7,11 +7,9 @@ from pydantic import Field
 from trueneg.specs.objectives.base import (
     BETA,
     IMAGE_ETA,
-    SENTENCE_ETA,
     EstimatorObjective,
     ImageProbability,
-    PairObjective,
-    SentenceProbability,
+    ProbabilityObjective,
     TwoViewObjective,
 )
 from trueneg.specs.schedules import Adjusted, Linear, Scheduled, WarmStart
@@ -51,10 +49,9 @@ class TwoViewBayesian(Bayesian, TwoViewObjective):
     form: Form = Field("paper", description=FORM)
 
 
-class PairBayesian(Bayesian, PairObjective):
+class PairBayesian(Bayesian, ProbabilityObjective):
     """BCL on pairs; the consistent form is the default."""
 
-    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     alpha: Sweepable[Location] = Field(0.7, description=ALPHA)
     beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
     form: Form = Field("consistent", description=FORM)

@@ -4,14 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import (
-    IMAGE_ETA,
-    SENTENCE_ETA,
-    ImageProbability,
-    PairObjective,
-    SentenceProbability,
-    TwoViewObjective,
-)
+from trueneg.specs.objectives.base import IMAGE_ETA, ImageProbability, ProbabilityObjective, TwoViewObjective
 from trueneg.specs.settings import Boolean, Sweepable
 
 
@@ -22,9 +15,8 @@ class TwoViewDebiased(TwoViewObjective):
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
 
 
-class PairDebiased(PairObjective):
+class PairDebiased(ProbabilityObjective):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
     name: Literal["dcl"]
-    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")

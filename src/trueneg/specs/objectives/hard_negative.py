@@ -4,15 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import (
-    BETA,
-    IMAGE_ETA,
-    SENTENCE_ETA,
-    ImageProbability,
-    PairObjective,
-    SentenceProbability,
-    TwoViewObjective,
-)
+from trueneg.specs.objectives.base import BETA, IMAGE_ETA, ImageProbability, ProbabilityObjective, TwoViewObjective
 from trueneg.specs.schedules import Linear, Scheduled, WarmStart
 from trueneg.specs.settings import Boolean, NonNegative, Sweepable
 
@@ -25,10 +17,9 @@ class TwoViewHardNegative(TwoViewObjective):
     beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
 
 
-class PairHardNegative(PairObjective):
+class PairHardNegative(ProbabilityObjective):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
 
     name: Literal["hcl"]
-    class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
