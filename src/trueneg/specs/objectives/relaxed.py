@@ -27,6 +27,4 @@ class Relaxed(Orthogonalising):
     """Penalises negatives only if their similarity is positive or, in general, above the margin (ReCo)."""
 
     name: Literal["reco"]
-    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(
-        0.0, description="m: negatives with a cosine of at most m get no gradient; ReCo: 0; −1: none is exempt"
-    )
+    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(0.0, description="m: largest cosine without a penalty")
