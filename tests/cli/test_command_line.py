@@ -157,7 +157,8 @@ def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(fin
     assert "training.learning_rate" not in origin["differing"]
     assert origin["stale"] == []
     run = origin["runs"][0]
-    for fact in (run["id"], "version 1", run["data"], run["machine"]["host"], "training.batch_size: 64", "0.0 GPU seconds"):
+    machine = run["machine"]["host"], run["machine"]["cpu"]
+    for fact in (run["id"], "version 1", run["data"], *machine, "training.batch_size: 64", "0.0 GPU seconds"):
         assert fact in text
     assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
     assert run["evaluated"]["code"]["versions"]["task/images/knn"] == 1

@@ -132,15 +132,15 @@ def cross_modal_loss(mass, similarity, logit_scale, directions):
     return sum(losses) / len(losses)
 
 
-def relaxed_loss(u, v, negative_weight, relaxed):
+def relaxed_loss(u, v, negative_weight, relaxed, margin=0.0):
     total = 0.0
     for i in range(len(u)):
         for j in range(len(v)):
             c = cosine(u[i], v[j])
             if i == j:
                 total = total + (1 - c) ** 2
-            elif c > 0 or not relaxed:
-                total = total + negative_weight * c**2
+            elif c > margin or not relaxed:
+                total = total + negative_weight * (c - margin) ** 2
     return total
 
 

@@ -67,9 +67,9 @@ def losses(share, device):
     yield from of_which_negatives(share, first, second, scale, several, inputs)
     for chunk_size in (None, 3):
         options = {"chunk_size": chunk_size, "gather_distributed": several}
-        for relaxed in (True, False):
-            reco = RelaxedContrastiveLoss(0.6, relaxed, **options)(first, second)
-            yield f"ReCo, relaxed: {relaxed}, {chunk_size}", reco, gradients(reco, inputs)
+        for relaxed, margin in ((True, 0.0), (False, 0.0), (True, -0.4), (True, 0.3)):
+            reco = RelaxedContrastiveLoss(0.6, relaxed, margin=margin, **options)(first, second)
+            yield f"ReCo, relaxed: {relaxed}, {margin}, {chunk_size}", reco, gradients(reco, inputs)
         infonce = SymmetricInfoNCE(**options).to(device=device, dtype=torch.float64)
         value = infonce(first, second)
         yield f"InfoNCE, {chunk_size}", value, gradients(value, [first, second, eta, infonce.logit_scale.log_scale])

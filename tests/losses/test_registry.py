@@ -56,10 +56,12 @@ def test_a_name_and_its_parameters_build_the_estimator(objective, estimator):
 
 def test_names_without_an_estimator_build_their_loss():
     assert isinstance(build({"name": "infonce", "initial_logit_scale": 14.0}), SymmetricInfoNCE)
-    reco, constraint = build({"name": "reco"}), build({"name": "oc", "negative_weight": 0.3})
+    reco, constraint = build({"name": "reco", "margin": -0.2}), build({"name": "oc", "negative_weight": 0.3})
     assert isinstance(reco, RelaxedContrastiveLoss)
-    assert (reco.negative_weight, reco.relaxed) == (0.6, True)
-    assert (constraint.negative_weight, constraint.relaxed) == (0.3, False)
+    assert (reco.negative_weight, reco.relaxed, reco.margin) == (0.6, True, -0.2)
+    assert (constraint.negative_weight, constraint.relaxed, constraint.margin) == (0.3, False, 0)
+    with pytest.raises(ValueError, match="oc has no parameter margin"):
+        build({"name": "oc", "margin": -0.2})
 
 
 @pytest.mark.parametrize("name", NAMES)

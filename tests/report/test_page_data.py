@@ -202,6 +202,19 @@ def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     assert any(warning.startswith("3 seeds") for warning in page.warnings)
 
 
+@pytest.mark.parametrize(("cpus", "shown"), [((), ()), (("EPYC", "EPYC"), ()), (("EPYC", "Xeon"), ("EPYC; Xeon", "differ"))])
+def test_the_page_says_when_runs_come_from_several_types_of_cpu(tmp_path, cpus, shown):
+    add_study(tmp_path)
+    path = tmp_path / "phantom" / "artefacts" / "runs.json"
+    runs = json.loads(path.read_text())
+    for run, cpu in zip(runs[-2:], cpus, strict=False):  # the other records are older
+        run["evaluated"] = run | {"settings": {}, "machine": run["machine"] | {"cpu": cpu}}
+    path.write_text(json.dumps(runs))
+    warnings = [warning for warning in study_page(path.parent).warnings if "CPU" in warning]
+    assert len(warnings) == bool(shown)
+    assert all(fact in warning for warning in warnings for fact in shown)
+
+
 SECRET = "A sentence of a patient"
 
 

@@ -36,7 +36,7 @@ def read(content, model, folder):
     return read_json(folder / "a.json", model, "Copy it again.")
 
 
-@pytest.mark.parametrize("environment", [OLDER, NEWER, OLDER | NEWER])
+@pytest.mark.parametrize("environment", [OLDER, NEWER, OLDER | NEWER, NEWER | {"machine": MACHINE["machine"] | {"cpu": "c"}}])
 def test_records_with_a_fingerprint_or_versions_of_the_code_are_read_unchanged(environment, tmp_path):
     run = RUN | environment | {"checksum": "0", "a newer key": {"of": ["any", 1.5, None]}}
     assert read(run, RunRecord, tmp_path) == run
@@ -56,6 +56,7 @@ def test_records_with_a_fingerprint_or_versions_of_the_code_are_read_unchanged(e
         ({"threads": None}, "threads"),
         ({"seconds": "1"}, "seconds"),
         ({"versions": {"python": 3.11}}, r"versions\.python"),
+        ({"machine": {"host": "a", "system": "b", "cpu": None}}, r"machine\.cpu"),
         ({"source": "digits"}, "source"),
         ({"source": {"name": "digits"}}, r"source\.checksum"),
         ({"settings": RUN["settings"] | {"training": {"epochs": 1.5, "updates": None}}}, r"settings\.training\.epochs"),

@@ -27,6 +27,7 @@ OPTIONS = {
     **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors", "protocol_numbers")},
     **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
+    "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 # Columns with results; the others identify a row.
 MEASURED = ("standard error", "spread", "exact", "behind", "behind error", "earlier error", "agrees")

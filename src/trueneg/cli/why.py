@@ -233,6 +233,7 @@ def as_text(origin: Mapping[str, Any]) -> str:
         "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
         "code": map(code, trained),
         "host": (f"{model['machine']['host']} ({model['machine']['system']})" for model in trained),
+        "CPU": (model["machine"].get("cpu", "unknown") for model in trained),
         "device": (f"{model.get('devices', 1)} × {model['device']}, {model.get('threads', 1)} threads" for model in trained),
         "libraries": (", ".join(f"{name} {version}" for name, version in model["versions"].items()) for model in trained),
         "evaluated": (code(run["evaluated"]) for run in runs if "evaluated" in run),

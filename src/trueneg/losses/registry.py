@@ -21,5 +21,5 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
     "infonce": SymmetricInfoNCE,
     "reco": RelaxedContrastiveLoss,
-    "oc": partial(RelaxedContrastiveLoss, relaxed=False),
+    "oc": partial(RelaxedContrastiveLoss, relaxed=False, margin=0.0),
 }

@@ -8,16 +8,20 @@ from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, ou
 
 
 class RelaxedContrastiveLoss(nn.Module):
-    r"""Pull pairs together and push all other samples apart until they are orthogonal (ReCo, equation 3).
+    r"""Pull pairs together and push all other samples apart until they are orthogonal (ReCo, equation 3, with m = 0).
 
-    .. math:: L = \sum_i (1 - c_{ii})^2 + \lambda \sum_i \sum_{j \ne i} \max(0, c_{ij})^2
+    .. math:: L = \sum_i (1 - c_{ii})^2 + \lambda \sum_i \sum_{j \ne i} \max(0, c_{ij} - m)^2
 
     with cosines c of (B, D) embeddings. As in the paper, these are sums over B positive terms and B(B−1) negative
     terms, so the best λ depends on the batch size (0.6 was chosen for a batch size of 64).
 
+    Negatives with c ≤ m get no gradient. At m = −1, there are none: each negative's term is (c + 1)², which is c² + 2c up to a
+    constant. It pushes every negative towards −1, whereas the orthogonality constraint, c², pulls negative cosines up to 0.
+
     Args:
         negative_weight: λ ≥ 0.
-        relaxed: if True, negative cosines are not penalised; if False, every c_ij² is penalised (orthogonality constraint).
+        relaxed: if True, cosines below m are not penalised; if False, every (c_ij − m)² is (m = 0: orthogonality constraint).
+        margin: m in [−1, 1), the cosine up to which a negative is not penalised.
         chunk_size: number of rows i to process at a time; chunks are recomputed in the backward pass. None: all at once.
         gather_distributed: let j run over the samples of all processes (``torch.distributed``); every process
             must have the same B. The loss is the sum over this process's rows times the number of processes,
@@ -25,7 +29,7 @@ class RelaxedContrastiveLoss(nn.Module):
             the sums over the whole batch.
 
     Raises:
-        ValueError: if λ is negative or not finite, or the chunk size is not positive.
+        ValueError: if λ is negative or not finite, m is not in [−1, 1), or the chunk size is not positive.
 
     Example:
         >>> loss = RelaxedContrastiveLoss(negative_weight=0.6)
@@ -40,14 +44,18 @@ class RelaxedContrastiveLoss(nn.Module):
         negative_weight: float = 0.6,
         relaxed: bool = True,
         *,
+        margin: float = 0.0,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
     ):
         super().__init__()
         if not 0 <= negative_weight < float("inf"):
             raise ValueError(f"negative_weight is {negative_weight}; expected a finite number of at least 0.")
+        if not -1 <= margin < 1:
+            raise ValueError(f"margin is {margin}; expected a number in [-1, 1).")
         self.negative_weight = negative_weight
         self.relaxed = relaxed
+        self.margin = margin
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
@@ -69,7 +77,7 @@ class RelaxedContrastiveLoss(nn.Module):
             keys, processes = everyone.flatten(0, 1), len(everyone)
 
             def of_rows(u: Tensor, partner: Tensor) -> tuple[Tensor]:
-                others = (u @ keys.mT).scatter(1, partner[:, None], 0)
+                others = (u @ keys.mT).scatter(1, partner[:, None], self.margin) - self.margin
                 return ((others.clamp(min=0) if self.relaxed else others).square().sum(-1),)
 
             (of_negatives,) = by_chunks(of_rows, self.chunk_size, u, rank * len(u) + torch.arange(len(u), device=u.device))

@@ -4,6 +4,7 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ def environment(code: Mapping[str, int], files: Mapping[str, str] | None = None)
         "code": {"versions": dict(code), "files": dict(files or {})},
         "versions": library_versions(),
         "commit": _commit(),
-        "machine": {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()},
+        "machine": {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count(), "cpu": cpu_model()},
     }
 
 
@@ -46,6 +47,14 @@ def library_versions() -> dict[str, str]:
     if torch is not None and torch.cuda.is_initialized():
         versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
     return versions
+
+
+def cpu_model() -> str:
+    """Return the model of the CPU, on which rounding depends, with its number, because virtual machines hide the name."""
+    with contextlib.suppress(OSError, KeyError):  # no Linux, no x86
+        facts = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE))
+        return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
+    return platform.processor() or platform.machine()
 
 
 def _commit() -> str:

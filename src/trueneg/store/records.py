@@ -32,6 +32,7 @@ class Machine(Content):
 
     host: str
     system: str
+    cpu: str = ABSENT
 
 
 class Code(Content):

@@ -139,7 +139,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
             "Code": versions.summary(versions.training_code(record)["versions"]),
             "Data": f"{source['name']} {source['checksum'][:16]}",
             "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
-            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
+            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores, {machine.get('cpu', 'CPU unknown')}",
             "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
         }
     return runs
@@ -151,6 +151,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     remarks = headroom_remarks(pd.DataFrame(comparison.get("headroom", ())))
     stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
     note = gathered.study.note
+    cpus = {record["machine"].get("cpu") for run in runs for record in (run, run.get("evaluated", run))} - {None}
     marks = [
         (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
         *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
@@ -165,6 +166,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
         (note, note),
         (stale, f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they were made."),
         *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
+        (len(cpus) > 1, f"CPUs of several types ({'; '.join(sorted(cpus))}): a run's numbers differ slightly between them."),
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]

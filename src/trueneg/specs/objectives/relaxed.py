@@ -1,18 +1,30 @@
 """ReCo and OC: drive negatives towards orthogonality."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from trueneg.specs.objectives.base import PairLoss
-from trueneg.specs.settings import NonNegative, Sweepable
+from trueneg.specs.settings import NonNegative, Real, Sweepable
 
 
-class Relaxed(PairLoss):
-    """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
+class Orthogonalising(PairLoss):
+    """What ReCo and OC have in common."""
 
     IMPLEMENTED_IN = ("losses/relaxed.py",)
     NEEDS_POOLED = True
 
-    name: Literal["reco", "oc"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
+
+
+class OrthogonalityConstraint(Orthogonalising):
+    """Drives every negative's similarity to zero (OC)."""
+
+    name: Literal["oc"]
+
+
+class Relaxed(Orthogonalising):
+    """Penalises negatives only if their similarity is positive or, in general, above the margin (ReCo)."""
+
+    name: Literal["reco"]
+    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(0.0, description="m: largest cosine without a penalty")
