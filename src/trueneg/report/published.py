@@ -47,7 +47,7 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
                 "printed metric": entry["metric"],
                 "printed": entry["value"],
                 "differs": paper.differs,
-                "task": entry["measured_task"],
+                "task": paper.measured_task or entry["measured_task"],
                 "metric": entry["measured_metric"],
                 "value": float(entry["value"]) / divisor,
                 "standard_error": entry["standard_error"] / divisor,
