@@ -359,8 +359,9 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
-    default = ("fit", "crop")  # left out of the name, so that files made before the key existed keep their names
-    joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) != default}
+    # Left out of the name, so that files made before the key existed keep their names.
+    defaults = (("fit", "crop"), ("views", "frontal"))
+    joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) not in defaults}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 
