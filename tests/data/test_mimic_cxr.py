@@ -100,7 +100,7 @@ def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_p
 
 def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_their_study(made, tmp_path):
     frontal, _, boxes = prepare(made, tmp_path / "frontal")
-    source, splits, all_boxes = prepare(made, tmp_path / "all", views="all")
+    source, _, all_boxes = prepare(made, tmp_path / "all", views="all")
     expected, written = used(made[1], lateral=True), mimic_labels(made[1])
     assert source.reports.tolist() == [f"s{image.study}" for image in expected]
     is_frontal = np.array([image.frontal for image in expected])

@@ -41,7 +41,9 @@ class BertTextEncoder(nn.Module):
         torch.Size([1, 8])
     """
 
-    def __init__(self, bert: "BertModel", pooling: Literal["cls", "mean", "max"] = "cls", frozen_layers: int | None = None) -> None:
+    def __init__(
+        self, bert: "BertModel", pooling: Literal["cls", "mean", "max"] = "cls", frozen_layers: int | None = None
+    ) -> None:
         super().__init__()
         layers = bert.encoder.layer
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
@@ -61,10 +63,9 @@ class BertTextEncoder(nn.Module):
         last = self.bert(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).last_hidden_state
         if self.pooling == "cls":
             return last[:, 0]
-        is_token = attention_mask.unsqueeze(2)
+        weights = attention_mask.unsqueeze(2).to(last.dtype)
         if self.pooling == "max":
-            return last.masked_fill(is_token == 0, -torch.inf).amax(1)
-        weights = is_token.to(last.dtype)
+            return last.masked_fill(weights == 0, -torch.inf).amax(1)
         return (last * weights).sum(1) / weights.sum(1)
 
 

@@ -70,7 +70,7 @@ class TextEncoderSettings(Settings):
     """Settings shared by text encoders."""
 
     pooling: Sweepable[Literal["cls", "mean", "max"]] = Field(
-        "cls", description="cls: first token's vector; mean, max: mean or maximum over all tokens (ConVIRT: max)"
+        "cls", description="cls: first token; mean, max: all tokens (ConVIRT: max)"
     )
     truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
 

@@ -27,9 +27,7 @@ class MimicCxrPairSettings(PairSettings):
 
     source: Literal["mimic_cxr"]
     path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
-    views: Literal["frontal", "all"] = Field(
-        "frontal", description="frontal: AP and PA; all: also lateral images, in every split; labels are those of the study"
-    )
+    views: Literal["frontal", "all"] = Field("frontal", description="frontal: AP, PA; all: also lateral images, in every split")
     fit: Literal["crop", "stretch"] = Field(
         "crop",
         description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
