@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from tests.text.models import saved
-from tests.textures import FINDINGS, LSE_NL, settings_of, texture_source
+from tests.textures import CONVIRT, FINDINGS, LSE_NL, settings_of, texture_source
 from tests.training.interrupted import KilledError, assert_same_weights, without_times
 from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
@@ -587,11 +587,6 @@ def test_augmentation_equals_torchvision_on_each_image(channels):
     torch.testing.assert_close(augmentation.normalise(images), (centre - 0.4) / 0.2)
     whole = RadiographAugmentation([0.4] * channels, [0.2] * channels, crop=0.75, evaluated="whole")
     torch.testing.assert_close(whole.normalise(images), (images.float() / 255 - 0.4) / 0.2)
-
-
-# ConVIRT's settings, as in two public implementations, jl298/repro-convirt and onyekaokonji/ConVIRT-PyTorch-Implementation.
-CONVIRT = {"brightness": 0.4, "contrast": 0.4, "crop_area": 0.6, "flip": 0.5, "rotation": 20, "translation": 0.1}
-CONVIRT |= {"scaling": 0.05, "blur": 3}
 
 
 @pytest.mark.parametrize("channels", [1, 3])
