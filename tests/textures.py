@@ -70,6 +70,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "objective": {"name": "cl", "directions": "text"},
 }
+# ConVIRT's augmentation, as in two public implementations: jl298/repro-convirt and onyekaokonji/ConVIRT-PyTorch-Implementation.
+CONVIRT = {"brightness": 0.4, "contrast": 0.4, "crop_area": 0.6, "flip": 0.5, "rotation": 20, "translation": 0.1}
+CONVIRT |= {"scaling": 0.05, "blur": 3}
 LSE_NL = {"aggregation": "lse+nl", "lse_sharpness": 5.0, "attention_scale": 5.0}
 
 

@@ -1,5 +1,7 @@
 """``trueneg check`` on studies whose data are missing: what is missing, where to get it, and an estimate of the time."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import yaml
@@ -10,7 +12,7 @@ from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.cli.check import SUSTAINED
 from trueneg.cli.main import main
-from trueneg.config.order import relative_cost
+from trueneg.config.order import SIZES, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 
@@ -121,6 +123,37 @@ def test_views_smaller_than_the_images_cost_what_their_pixels_cost():
     run = all_runs("bcl_stl10", read_configuration([ROOT / "config/studies/bcl.yaml"]).studies["bcl_stl10"])[0]
     full, cropped = ({**run.settings, "augmentation": {**run.settings["augmentation"], "size": side}} for side in (None, 32))
     assert relative_cost(full) == pytest.approx((96 / 32) ** 2 * relative_cost(cropped))
+
+
+def test_tasks_that_train_on_images_in_each_epoch_are_estimated_for_gpus(tmp_path, monkeypatch, capsys):
+    """ResNet-50 has 8.17 GFLOP at 224 pixels; fine-tuning passes backwards, too, which counts as two forward passes."""
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "config/studies/reco.yaml"
+    study = read_configuration([path]).studies["reco"]
+    evaluation, side = study.evaluation, study.dataset.resolution
+    images = SIZES["mimic_cxr"] * (1.6 if study.dataset.views == "all" else 1)
+    seen = sum(
+        passes * task.epochs * fraction * images
+        for passes, task in ((3, evaluation.fine_tuning), (1, evaluation.augmented_linear_probe))
+        for fraction in task.fractions
+    )
+    hours = len(all_runs("reco", study)) * seen * 8.17e9 * (side / 224) ** 2 / SUSTAINED / 3600
+    assert main(["check", str(path)]) == 0
+    first, second = (line for line in capsys.readouterr().out.splitlines() if "runs to train" in line)
+    assert f"evaluation by augmented linear probe and fine-tuning takes about {hours:.1f} h on one GPU" in first
+    assert "evaluation itself is not estimated" in second
+
+
+@pytest.mark.parametrize("tasks", [{}, {"fine_tuning": {}}])
+def test_on_a_cpu_these_tasks_are_named(tasks, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    configured = yaml.safe_load((ROOT / "config/studies/phantom_small.yaml").read_text())
+    configured["phantom_small"]["evaluation"] |= tasks
+    Path("study.yaml").write_text(yaml.safe_dump(configured))
+    assert main(["check", "study.yaml"]) == 0
+    output = capsys.readouterr().out
+    assert ("evaluation itself, including fine-tuning, is not estimated" in output) == bool(tasks)
+    assert ("evaluation itself is not estimated" in output) != bool(tasks)
 
 
 def test_cpu_runs_without_data_have_an_unknown_duration(tmp_path, monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """ConVIRT's 8×200 lists and CheXpert's images; errors name missing, damaged and incomplete files."""
 
+import os
 import shutil
 import stat
 
@@ -110,6 +111,24 @@ def test_the_benchmark_contains_the_listed_images_and_only_the_owner_can_read_it
     assert benchmark.texts.to_numpy().tolist() == [list(text) for text in LISTS.texts]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_lateral_images_in_the_lists_are_read(world, tmp_path):
+    shutil.copytree(world, tmp_path / "world", copy_function=os.link)
+    for path, _ in (LISTS.candidates[0], LISTS.images[0]):
+        picture = tmp_path / "world/CheXpert-v1.0-small" / path
+        picture.rename(picture.with_name("view2_lateral.jpg"))
+    for name in (CANDIDATES, QUERIES):
+        file = tmp_path / "world/convirt" / name
+        head, first, *others = file.read_text().splitlines()
+        file.unlink()  # a hard link
+        file.write_text("\n".join([head, first.replace("view1_frontal", "view2_lateral"), *others]))
+    benchmark, expected = prepare(tmp_path / "world", tmp_path), prepare(world, tmp_path / "expected")
+    np.testing.assert_array_equal(benchmark.images, expected.images)
+    assert benchmark.labels.tolist() == expected.labels.tolist()
+    candidates, queries, _ = read_lists(tmp_path / "world/convirt")
+    assert candidates["path"][0].endswith("view2_lateral.jpg")
+    assert queries["path"][0].endswith("view2_lateral.jpg")
 
 
 def test_images_are_stretched_if_the_study_stretches_its_images(world, tmp_path):

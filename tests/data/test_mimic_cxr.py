@@ -67,16 +67,16 @@ def data(tmp_path):
 def prepare(made, out, **changes):
     folder, _ = made
     settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
-    settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr"}
+    settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr", "views": "frontal"}
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings | changes, text, out / "pairs.npz", cache=out / "cache", threads=1)
     tables = [privacy.read_table(out / f"pairs-{name}.parquet")[0] for name in ("splits", "boxes")]
     return read_pairs(out / "pairs.npz"), *tables
 
 
-def used(radiographs):
-    """Return the frontal radiographs of reports with text, sorted by patient, study and id."""
-    chosen = [image for image in radiographs if image.frontal and image.study != radiographs[0].study]
+def used(radiographs, *, lateral=False):
+    """Return the radiographs of reports with text, sorted by patient, study and id."""
+    chosen = [image for image in radiographs if (image.frontal or lateral) and image.study != radiographs[0].study]
     return sorted(chosen, key=lambda image: (image.subject, image.study, image.dicom))
 
 
@@ -96,6 +96,26 @@ def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_p
         np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE))
     said = source.sentences.groupby("report")["sentence"].agg(list)
     assert all(said[f"s{image.study}"] == mimic_sentences(image.study) for image in expected)
+
+
+def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_their_study(made, tmp_path):
+    frontal, _, boxes = prepare(made, tmp_path / "frontal")
+    source, _, all_boxes = prepare(made, tmp_path / "all", views="all")
+    expected, written = used(made[1], lateral=True), mimic_labels(made[1])
+    assert source.reports.tolist() == [f"s{image.study}" for image in expected]
+    is_frontal = np.array([image.frontal for image in expected])
+    np.testing.assert_array_equal(source.images[is_frontal], frontal.images)
+    for pixels, image in zip(source.images[~is_frontal], (image for image in expected if not image.frontal), strict=True):
+        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE))
+    labels = [labels_of(written.get(image.study, {})) for image in expected]
+    np.testing.assert_array_equal(source.labels, np.array(labels, np.float32))
+    draw_subsets(tmp_path / "all/pairs.npz", {}, [0], tmp_path / "subsets.parquet", tmp_path / "all/pairs-splits.parquet")
+    subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
+    for name in SPLITS:
+        assert set(is_frontal[getattr(subset, name)]) == {True, False}
+    assert len(all_boxes) == len(boxes)
+    boxed = [expected[place].dicom for place in all_boxes["image"]]
+    assert boxed == [used(made[1])[place].dicom for place in boxes["image"]]
 
 
 def test_labels_are_those_of_the_study_and_unknown_if_uncertain_or_not_mentioned(made, tmp_path):

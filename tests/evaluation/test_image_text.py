@@ -293,8 +293,10 @@ def test_the_linear_probe_uses_features_before_the_projection(rows, networks, so
 
 
 def test_labels_missing_in_a_split_are_skipped_and_logged(networks, source, subset, caplog):
+    caplog.set_level("INFO")
     labels = source.labels.copy()
     labels[subset.test, 0] = 0
+    labels[subset.test[:5], 1] = np.nan
     other = dataclasses.replace(source, labels=labels)
     found = pd.DataFrame(measured_rows(networks, other, dataclasses.replace(subset, source_checksum=other.checksum), EVALUATION))
     test = found[found["split"] == "test"]
@@ -303,6 +305,9 @@ def test_labels_missing_in_a_split_are_skipped_and_logged(networks, source, subs
     assert {"grounding", "region retrieval"}.isdisjoint(test["task"])
     assert TEXTURES[0] in set(found["group"][(found["split"] == "validation") & (found["task"] == "fine-tuning")])
     assert any(str(len(subset.test)) in message and TEXTURES[0] in message for message in caplog.messages)
+    (message,) = (message for message in caplog.messages if message.startswith("zero-shot, test"))
+    assert f"'{TEXTURES[1]}': {len(subset.test) - 5}" in message
+    assert TEXTURES[0] not in message
 
 
 def test_unknown_prompts_and_leaking_subsets_raise_errors(networks, source, subset):

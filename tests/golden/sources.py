@@ -172,7 +172,14 @@ def _mimic_cxr(folder: Path) -> dict[str, Any]:
     _mimic_reports(folder)
     tables = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
     split_reports(folder / "reports.parquet", **tables, cache=folder / "split")
-    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": 32, "labels": "chexpert"}
+    settings = {
+        "source": "mimic_cxr",
+        "path": folder / "jpg",
+        "images": None,
+        "resolution": 32,
+        "labels": "chexpert",
+        "views": "frontal",
+    }
     settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr"}
     return _prepared(settings, {"sentences": tables["sentences"]}, folder)
 

@@ -47,6 +47,8 @@ def test_encoder_and_tokenizer_are_loaded_from_a_masked_language_model(folder):
     mask = tokens["attention_mask"].bool()
     means = torch.stack([row[own].mean(0) for row, own in zip(expected, mask, strict=True)])
     torch.testing.assert_close(BertTextEncoder(bert, pooling="mean")(**tokens), means)
+    maxima = [[max(values) for values in zip(*row[own].tolist(), strict=True)] for row, own in zip(expected, mask, strict=True)]
+    torch.testing.assert_close(BertTextEncoder(bert, pooling="max")(**tokens), torch.tensor(maxima))
     assert not bert.training
     assert BertTextEncoder(bert).dimensions == 16
     assert BertTextEncoder(bert).maximum_tokens == 24
@@ -72,7 +74,7 @@ def test_cxr_bert_is_loaded_as_a_plain_bert_without_its_code(folder):
     torch.testing.assert_close(load_bert(folder)[0].state_dict(), expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 def test_padding_does_not_change_vectors(folder, pooling):
     bert, tokenizer = load_bert(folder)
     encoder = BertTextEncoder(bert, pooling)

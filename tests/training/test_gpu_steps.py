@@ -11,7 +11,7 @@ from tests.objectives import examples, train_one_update, variants
 from tests.pretended_gpu import GPU, pretended_gpu, without_driver
 from tests.studies import first_run, tiny_study
 from tests.text.models import saved
-from tests.textures import LSE_NL, settings_of, texture_source
+from tests.textures import CONVIRT, LSE_NL, settings_of, texture_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
@@ -95,10 +95,11 @@ def test_colour_augmentation_stays_on_the_gpu(two_views, digits):
     "sections",
     [
         {"similarity": {**LSE_NL, "combined": "losses"}},
+        {"text_encoder": {"pooling": "max"}, "augmentation": CONVIRT},
         pytest.param({"training": {"unit": "study", "optimizer": "adam"}, "projection": {"name": "mlp"}}, marks=pytest.mark.long),
         pytest.param({"training": {"batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long),
     ],
-    ids=["regions", "studies", "small crops"],
+    ids=["regions", "ConVIRT", "studies", "small crops"],
 )
 def test_an_update_with_other_settings_stays_on_the_gpu(image_text, sections):
     image_text({"name": "cl", "directions": "both"}, **sections)

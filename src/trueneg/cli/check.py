@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.order import relative_cost
+from trueneg.config.order import image_cost, image_count, relative_cost
 from trueneg.config.runs import Job, Run, RunSettings, datasets, families, jobs, pairs_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
@@ -27,6 +27,7 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.specs.sources import OWN
+from trueneg.specs.tasks import measured_by
 from trueneg.store import blocks, data_input, versions
 from trueneg.store.data_input import DataInput
 from trueneg.store.identity import identity, refuse_other_settings, run_id
@@ -126,7 +127,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         lines += _changed_benchmark(study, results)
         if any(data.checksum is None for data in sources.values()):
             lines += [f"MISSING {part}" for part in _missing_images(study)]
-    times = [f"{stage}{_time(of_jobs, store)}" for stage, of_jobs in missing.items()]
+    times = [f"{stage}{_time(of_jobs, store, study)}" for stage, of_jobs in missing.items()]
     return [*lines, *(times or ["Nothing to train: every run is in the store."])]
 
 
@@ -295,12 +296,13 @@ def _missing_networks(study: ImageTextStudy) -> list[str]:
     return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
 
 
-def _time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore) -> str:
+def _time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore, study: TrainedStudy) -> str:
     """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed.
 
     Args:
         missing: runs to train, for each job.
         store: store of the finished runs.
+        study: the study, whose evaluation may also train networks.
     """
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     for record in store.records().values():
@@ -329,7 +331,22 @@ def _time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore)
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
     training = f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}: {', and '.join(parts) or 'seconds'}."
     started = f"starting these and as many evaluation jobs takes about {_duration(2 * len(missing) * START)}"
-    return f"{training} In addition, {started}; evaluation itself is not estimated." if parts else training
+    return f"{training} In addition, {started}; {_evaluation(runs, study)}." if parts else training
+
+
+def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:
+    """Estimate the time of the tasks that pass the training images through the encoder many times, or name them."""
+    passes = {task.ROWS[0]: task.encoder_passes for task in measured_by(study).values() if task.encoder_passes}
+    names = " and ".join(passes)
+    if not passes or any(run.settings["training"]["device"] == "cpu" for run, _ in runs):
+        return f"evaluation itself{f', including {names},' if names else ''} is not estimated"
+    images = 0.0  # labelled ones, by the cost of each
+    for run, data in runs:
+        dataset = run.settings["dataset"]
+        labelled = (data.images or image_count(dataset)) - (dataset.get("unlabelled") or 0)
+        images += image_cost(run.settings) * labelled
+    hours = _duration(1e9 * sum(passes.values()) * images / SUSTAINED)
+    return f"evaluation by {names} takes about {hours} on one GPU (same assumption); other evaluation is not estimated"
 
 
 def training_operations(run: Run) -> float:

@@ -85,12 +85,18 @@ class SimilaritySettings(Settings):
 
 
 class RadiographAugmentationSettings(Settings):
-    """Random crop, brightness and contrast: changes that cannot contradict a sentence."""
+    """Random crop, brightness and contrast, which cannot contradict a sentence, and optionally ConVIRT's other changes."""
 
     crop: Sweepable[Fraction] = Field(0.9375, description="side of the crop relative to the image (480 of 512)")
     brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
     contrast: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
     evaluated: Literal["crop", "whole"] = Field("crop", description="what evaluation sees: the central crop, or the whole image")
+    crop_area: Sweepable[Fraction] | None = Field(None, description="smallest area of crops, resized to `crop`; none: unresized")
+    flip: Sweepable[Share] = Field(0.0, description="probability of a horizontal flip, which exchanges left and right")
+    rotation: Sweepable[NonNegative] = Field(0.0, description="angles are uniform in ± this value, in degrees")
+    translation: Sweepable[Share] = Field(0.0, description="translations are uniform in ± this share of the side")
+    scaling: Sweepable[Share] = Field(0.0, description="factors are uniform in 1 ± this value")
+    blur: Sweepable[NonNegative] = Field(0.0, description="largest standard deviation of a blur, in pixels; the smallest is 0.1")
 
 
 class ImageTextTrainingSettings(SharedTrainingSettings):

@@ -359,8 +359,9 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
-    default = ("fit", "crop")  # left out of the name, so that files made before the key existed keep their names
-    joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) != default}
+    # Splits, and defaults of keys that are newer than the first files, whose names must not change.
+    omitted = {"fit": "crop", "views": "frontal"} | {key: settings.get(key) for key in ("test", "validation")}
+    joining = {key: value for key, value in settings.items() if (key, value) not in omitted.items()}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 

@@ -125,6 +125,7 @@ class Published(Settings):
     settings: dict[str, str] = Field(
         {}, description="value in the `setting` column for each data set; empty: compare with the primary contrast's data set"
     )
+    measured_task: str | None = Field(None, description="our task for these numbers; none: that of config/published.csv")
     differs: str | None = Field(None, description="how the study's protocol differs from the paper's; marks our numbers with †")
 
 

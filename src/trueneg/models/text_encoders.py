@@ -22,7 +22,8 @@ class BertTextEncoder(nn.Module):
 
     Args:
         bert: BERT without its pooler, as returned by :func:`load_bert` and :func:`small_bert`.
-        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding tokens.
+        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding tokens; ``"max"``: their
+            maximum in each dimension, as in ConVIRT (Zhang et al., 2020), which ReCo follows.
         frozen_layers: n: freeze the embedding layer (tokens, positions, norm) and the first n transformer layers.
             ReCo and ConVIRT freeze 6 of ClinicalBERT's 12 layers. None: all layers are trained.
 
@@ -40,7 +41,9 @@ class BertTextEncoder(nn.Module):
         torch.Size([1, 8])
     """
 
-    def __init__(self, bert: "BertModel", pooling: Literal["cls", "mean"] = "cls", frozen_layers: int | None = None) -> None:
+    def __init__(
+        self, bert: "BertModel", pooling: Literal["cls", "mean", "max"] = "cls", frozen_layers: int | None = None
+    ) -> None:
         super().__init__()
         layers = bert.encoder.layer
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
@@ -61,6 +64,8 @@ class BertTextEncoder(nn.Module):
         if self.pooling == "cls":
             return last[:, 0]
         weights = attention_mask.unsqueeze(2).to(last.dtype)
+        if self.pooling == "max":
+            return last.masked_fill(weights == 0, -torch.inf).amax(1)
         return (last * weights).sum(1) / weights.sum(1)
 
 

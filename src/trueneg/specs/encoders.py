@@ -69,7 +69,9 @@ SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSe
 class TextEncoderSettings(Settings):
     """Settings shared by text encoders."""
 
-    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: first token's vector; mean: mean over all tokens")
+    pooling: Sweepable[Literal["cls", "mean", "max"]] = Field(
+        "cls", description="cls: first token; mean, max: all tokens (ConVIRT: max)"
+    )
     truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
 
 

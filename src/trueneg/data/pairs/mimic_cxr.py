@@ -1,4 +1,4 @@
-"""MIMIC-CXR: frontal chest radiographs, sentences from their studies' reports, and MS-CXR's boxes; all data is restricted.
+"""MIMIC-CXR: chest radiographs, sentences from their studies' reports, and MS-CXR's boxes; all data is restricted.
 
 MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's layout::
 
@@ -69,19 +69,21 @@ WITHOUT_TEXT, FEW = 0.1, 10
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Read the frontal radiographs as greyscale images; a study can have several. The classes of sentences are unknown.
+    """Read the frontal or all radiographs as greyscale images; a study can have several. The classes of sentences are unknown.
 
-    The splits are the official ones, except that all patients of MS-CXR are in the test split.
+    Every image has the labels of its study. The splits are the official ones, except that all patients of MS-CXR are in the test
+    split.
     """
     radiographs, drawn = read_radiographs(settings["path"]), ms_cxr.NO_BOXES
     if settings["ms_cxr"] is not None:
         drawn = ms_cxr.read_boxes(settings["ms_cxr"], radiographs)
         radiographs = ms_cxr.hold_out(radiographs, drawn)
-    frontal = radiographs[radiographs["frontal"]]
-    chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
+    if settings["views"] == "frontal":
+        radiographs = radiographs[radiographs["frontal"]]
+    chosen = usable(radiographs["report"].to_numpy(str), tables["sentences"], settings["images"])
     # With dataset.images, only the studies up to the last one in use need reports.
-    needed = frontal if settings["images"] is None else frontal.iloc[: np.flatnonzero(chosen)[-1] + 1]
-    images = frontal[chosen].reset_index(drop=True)
+    needed = radiographs if settings["images"] is None else radiographs.iloc[: np.flatnonzero(chosen)[-1] + 1]
+    images = radiographs[chosen].reset_index(drop=True)
     studies = needed["report"].nunique()
     lacking = studies - images["report"].nunique()
     if lacking > max(FEW, WITHOUT_TEXT * studies):

@@ -1,6 +1,7 @@
 """Zero-shot classification: compare an image's scores for the negative and the positive prompt of a class."""
 
 import itertools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_class
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
+
+log = logging.getLogger(__name__)
 
 # Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
 PROMPTS: Mapping[str, Mapping[str, str]] = {
@@ -30,6 +33,8 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
         if names:
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
+            counts = (~np.isnan(run.labels(split, names))).sum(0).tolist()
+            log.info("zero-shot, %s: images with a known label: %s", split, dict(zip(names, counts, strict=True)))
             scores = run.similarities(texts, split)
             metrics = zero_shot_metrics(scores[::2].T, scores[1::2].T, run.labels(split, names), names)
             for metric, by_class in metrics.items():

@@ -19,7 +19,7 @@ class MimicReportsSettings(TextSettings):
 
 
 class MimicCxrPairSettings(PairSettings):
-    """MIMIC-CXR-JPG's frontal radiographs in the official splits, with reports from a likelihood study that reads MIMIC-CXR."""
+    """MIMIC-CXR-JPG's radiographs in the official splits, with reports from a likelihood study that reads MIMIC-CXR."""
 
     restricted: ClassVar[bool] = True
     boxed_splits: ClassVar[tuple[str, ...]] = ("test",)
@@ -27,6 +27,7 @@ class MimicCxrPairSettings(PairSettings):
 
     source: Literal["mimic_cxr"]
     path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
+    views: Literal["frontal", "all"] = Field("frontal", description="frontal: AP, PA; all: also lateral images, in every split")
     fit: Literal["crop", "stretch"] = Field(
         "crop",
         description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
