@@ -54,7 +54,8 @@ def density_ratio(gathered: Gathered) -> Figure:
 
 @drawings.add(
     "Importance weights by rank",
-    "The printed formula uses the rank in the mixture instead of the rank in the base: distant negatives get too much weight.",
+    "The printed formula uses the rank in the mixture instead of the rank in the base, so distant negatives get too much weight; "
+    "the authors' code recovers the base.",
 )
 def importance_weights(gathered: Gathered) -> Figure:
     """Plot ω against the fraction of negatives that are no closer: one row per form of BCL, one column per β, one line per α."""
@@ -69,7 +70,8 @@ def importance_weights(gathered: Gathered) -> Figure:
     add_legend(figure, styles)
     about = (
         "Valid for any number of negatives. Without hardness weighting (β = 0; ½ in the released form), ω should be the density "
-        "of true negatives divided by that of all negatives, as in the consistent form."
+        "of true negatives divided by that of all negatives, as in the consistent form, which is that of the authors' simulation "
+        "code; the released form is that of their training code."
     )
     forms = ", ".join(dict.fromkeys(frame["form"]))
     return finish(figure, [about, gathered.study_note], f"Importance weights of {forms} against F_u.")
