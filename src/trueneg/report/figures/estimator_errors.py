@@ -19,7 +19,7 @@ AXES = {
     "class_probability": Axis("Class probability τ⁺", logarithmic=True),
     "negatives": Axis("Negatives per anchor, N", logarithmic=True),
     "anchors": Axis("Anchors", logarithmic=True),
-    "slide": Axis("γ: how far the ends of the base interval may slide"),
+    "slide": Axis("γ: maximum slide of the base interval"),
     "temperature": Axis("Temperature t", logarithmic=True),
     "positives": Axis("Positives per anchor, K", logarithmic=True),
     "assumed alpha": Axis("α given to the BCL forms"),
@@ -29,7 +29,7 @@ AGAINST_DRAWN = "Reference: the mean over the drawn true negatives."
 FORMS = (
     "BCL, paper: equations 1 to 3 as printed. BCL, released: the authors' training code. BCL, consistent: their simulation code."
 )
-CODE_PROCESS = "Process of the authors' simulation code: U(a, b) nearly fills ±1/t², and DCL is at least exp(−1/t²)."
+CODE_PROCESS = "Process of the authors' simulation code: U(a, b) with ends up to γ/t² inside ±1/t², and DCL at least exp(−1/t²)."
 SQUARED = (
     "Mean squared errors",
     AGAINST_DRAWN,
