@@ -8,12 +8,13 @@ from tests.golden.golden import Entry
 from tests.golden.numerics import frame_summary
 from tests.theory.sweeps import SWEEPS
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
 from trueneg.theory.experiments import run
 
 SMALL = SWEEPS | {"anchors": 40, "long_negative_counts": [64], "map_alphas": [0.9], "map_negative_counts": [30]}
 REPETITIONS = {"repetitions": 2}
 OWN: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("errors_by_parameter", "errors_by_negatives", "errors_by_positives"), REPETITIONS),
+    **dict.fromkeys(SWEEPS_OF_ERRORS, REPETITIONS),
     **dict.fromkeys(("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers"), REPETITIONS),
     **{name: {"density_draws": 2000} for name in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},

@@ -17,11 +17,12 @@ from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.gathered import Gathered
 from trueneg.report.tables.experiments import protocol_numbers
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, EXPERIMENTS, TRUE
+from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
 from trueneg.theory.experiments import run
 
 SMALL = {"anchors": 40} | SWEEPS
 SETTINGS = {
-    **{key: {"repetitions": 2} for key in ("errors_by_parameter", "errors_by_negatives", "errors_by_positives")},
+    **{key: {"repetitions": 2} for key in SWEEPS_OF_ERRORS},
     **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers")},
     **{key: {"density_draws": 500} for key in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
@@ -78,12 +79,22 @@ def test_figures_have_axis_labels_footnotes_and_alternative_texts(frames, name):
         assert plot.get_ylabel() or not grid.is_first_col() or name == "generalisation_terms"  # whose ticks are names
 
 
-@pytest.mark.parametrize("name", ["mean_squared_errors", "estimated_means", "errors_by_positives", "errors_by_assumed_alpha"])
+SWEPT = [
+    "mean_squared_errors",
+    "mean_squared_errors_in_simulation_code",
+    "estimated_means",
+    "estimated_means_in_simulation_code",
+    "errors_by_positives",
+    "errors_by_assumed_alpha",
+]
+
+
+@pytest.mark.parametrize("name", SWEPT)
 def test_sweeps_draw_the_values_and_their_intervals(frames, name):
     frame, figure = frames.experiment(experiment_of(name)), drawn(frames, name)
-    quantity = "mean" if name == "estimated_means" else "mean squared error"
+    quantity = "mean" if name.startswith("estimated_means") else "mean squared error"
     frame = frame[(frame["quantity"] == quantity) & frame["reference"].isin([DRAWN] if quantity != "mean" else [""])]
-    parameters = ["slide", "alpha"] if name == "estimated_means" else list(dict.fromkeys(frame["parameter"]))
+    parameters = ["slide", "alpha"] if quantity == "mean" else list(dict.fromkeys(frame["parameter"]))
     for plot, parameter in zip(figure.axes, parameters, strict=False):
         lines, bands = lines_of(plot), plot.collections
         estimators = [*ESTIMATORS, TRUE] if quantity == "mean" else ESTIMATORS

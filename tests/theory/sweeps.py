@@ -7,6 +7,7 @@ SWEEPS = {
     "anchor_counts": [20, 60],
     "slides": [0.0, 0.3],
     "temperatures": [0.5, 1.0],
+    "released_temperatures": [0.5, 1.0],
     "long_negative_counts": [64, 128],
     "positive_counts": [1, 4],
     "assumed_alphas": [0.7, 0.9],

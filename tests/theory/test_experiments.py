@@ -22,7 +22,13 @@ from trueneg.theory.experiments import run, write_experiment
 
 SMALL = SWEEPS | {"anchors": 60, "long_negative_counts": [64, 256], "map_alphas": [0.5, 0.9]}
 SMALL |= {"map_class_probabilities": [0.1], "map_negative_counts": [30]}
-REPEATED = ("errors_by_parameter", "errors_by_negatives", "errors_by_positives", "errors_by_assumed_alpha")
+REPEATED = (
+    "errors_by_parameter",
+    "errors_in_simulation_code",
+    "errors_by_negatives",
+    "errors_by_positives",
+    "errors_by_assumed_alpha",
+)
 OPTIONS = {
     **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors", "protocol_numbers")},
     **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},

@@ -46,7 +46,7 @@ def test_scores_follow_the_distribution_of_the_papers_rejection_loops(share):
     assert ks_2samp(drawn.numpy(), loops).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("base", ["uniform", "normal"])
+@pytest.mark.parametrize("base", ["uniform", "normal", "released"])
 def test_sample_means_agree_with_the_exact_mean(base):
     setting = ONE_ANCHOR.varied(base=base, temperature=1.0, slide=0.4)
     scores = simulate_scores(setting)
@@ -85,8 +85,9 @@ def test_scores_reach_but_never_exceed_their_bounds(temperature):
     assert score.abs().max() > 0.9 * limit
 
 
-def test_draws_do_not_depend_on_the_block_size():
-    setting = Setting(anchors=37, negatives=5, positives=3, classes=(0.6, 0.4))
+@pytest.mark.parametrize("base", ["uniform", "released"])
+def test_draws_do_not_depend_on_the_block_size(base):
+    setting = Setting(anchors=37, negatives=5, positives=3, classes=(0.6, 0.4), base=base)
     whole = simulate_scores(setting)
     for draws in (1, 50, 10_000):
         blocks = list(simulate_blocks(setting, draws_per_block=draws))
@@ -123,7 +124,8 @@ def test_memory_does_not_grow_with_the_number_of_anchors():
         ({"slide": 1.5}, "slide.*1.5"),
         ({"temperature": 0.0}, "temperature.*0.0"),
         ({"negatives": 0}, "negatives.*0"),
-        ({"base": "beta"}, "base.*uniform.*normal.*beta"),
+        ({"base": "beta"}, "base.*uniform.*normal.*released.*beta"),
+        ({"base": "released", "temperature": 0.1}, "temperature is 0.1.*released.*at least 0.15"),
     ],
 )
 def test_errors_name_the_field_and_the_value_out_of_range(wrong, facts):

@@ -21,6 +21,7 @@ from trueneg.specs.settings import (
 
 Alpha = Annotated[Real, Field(ge=0.5, le=1)]
 Slide = Annotated[Real, Field(ge=0, le=1)]
+LOWEST_RELEASED_TEMPERATURE = 0.15  # for the process of the simulation code of BCL's authors
 
 
 class ProcessSettings(Settings):
@@ -47,6 +48,9 @@ class SweepSettings(Settings):
     positive_counts: NonEmpty[Count] = Field([1, 2, 5, 10, 32, 64, 256], description="errors against K")
     slides: list[Slide] = Field([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide")
     temperatures: NonEmpty[Positive] = Field([0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t")
+    released_temperatures: NonEmpty[Annotated[Real, Field(ge=LOWEST_RELEASED_TEMPERATURE)]] = Field(
+        [0.4, 0.5, 0.6, 0.7, 0.8, 1.0], description="errors against t for the process of the simulation code of BCL's authors"
+    )
     assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
     map_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="map of the best estimator: α")
     map_class_probabilities: NonEmpty[Probability] = Field([0.02, 0.05, 0.1, 0.2, 0.4], description="map: τ⁺")

@@ -1,10 +1,17 @@
 """Similarity between a sentence and an image, which is treated as a bag of regions: region scores and their aggregation.
 
-The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION: Sample-Specific Debiasing (2023) takes its
-similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no available source gives their equations.
-The sharpness of LSE and the scale of NL's attention are not published either, so they have no default here. Our choices:
-the mean form of LSE; unit-length regions as queries and values; and the mean of the two parts or, with
-``RegionSimilarity.parts``, one loss per part.
+The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION. Sample-Specific Debiasing (2023) takes its
+similarity from LSE+NL, whose equations are in Wang et al., Using Multiple Instance Learning to Build Multimodal
+Representations (IPMI 2023, arXiv:2212.05561, PMC12456966). We could read only the abstract and public summaries of that
+paper; the authors' earlier code, mutual_info_img_txt, has neither aggregator.
+
+Checked: LSE+NL combines a local and a global score, does not depend on the order of the regions, and uses the correlation
+between regions (abstract and summaries); our NL attention is that of the public code of dual-stream multiple-instance learning
+(Li et al., 2021), except that the code applies learned linear maps to queries and values and divides by √128.
+
+Not checked, because no equation was at hand: the mean form of LSE and its sharpness r; in NL, the scale κ, the critical region
+as the query, and unit-length regions as queries and values; and the mean of the two scores (with ``combined: losses``, the mean
+of one loss per score). r and κ therefore have no default.
 """
 
 import math
@@ -56,7 +63,7 @@ def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
 
     Args:
         scores: (…, N).
-        sharpness: r, positive; no published value is available.
+        sharpness: r, positive; we could not read the value of Wang et al. (2023).
 
     Returns:
         (…,).

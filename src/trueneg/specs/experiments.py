@@ -1,7 +1,8 @@
 """Names of the experiments on the stochastic process and of the estimators that they compare."""
 
 DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "importance_weights", "normalisation")
-ERRORS = ("errors_by_parameter", "errors_by_negatives", "errors_by_positives", "errors_by_assumed_alpha", "best_estimators")
+SWEEPS = ("errors_by_parameter", "errors_in_simulation_code", "errors_by_negatives", "errors_by_positives")
+ERRORS = (*SWEEPS, "errors_by_assumed_alpha", "best_estimators")
 BOUNDS = ("approximation_errors", "informative_sizes", "supervised_bound", "generalisation_terms", "smooth_bound")
 # Maps each experiment function to its module; all functions take a Setting and SweepSettings.
 EXPERIMENTS = {

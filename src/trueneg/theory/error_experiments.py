@@ -19,7 +19,10 @@ from trueneg.theory.scores import Setting
 
 
 def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Vary one parameter at a time (BCL, Figs. 5 and 8): mean, bias and MSE, with the true α given to the BCL forms."""
+    """Vary one parameter at a time (BCL, Figs. 5 and 8): mean, bias and MSE, with the true α given to the BCL forms.
+
+    The process is the paper's (appendix B.1), and DCL has no lower bound, as in equation 30.
+    """
     varied: dict[str, Sequence[Any]] = {
         "alpha": sweeps.alphas,
         "class_probability": sweeps.class_probabilities,
@@ -31,6 +34,15 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
     points = [(parameter, value) for parameter, values in varied.items() for value in values]
     frames = [_errors(parameter, value, setting.varied(**{parameter: value}), repetitions) for parameter, value in points]
     return pd.concat(frames, ignore_index=True)
+
+
+def errors_in_simulation_code(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
+    """Vary the same parameters for the process of the authors' simulation code, where DCL is at least e^(−1/t²).
+
+    That code's own BCL, which it evaluates at β = ½, is the consistent form at β = 0.
+    """
+    sweeps = sweeps.model_copy(update={"temperatures": sweeps.released_temperatures})
+    return errors_by_parameter(setting.varied(base="released"), sweeps, repetitions)
 
 
 def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
@@ -89,4 +101,6 @@ def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 def _errors(parameter: str, value: float, setting: Setting, repetitions: int, **changes: Any) -> pd.DataFrame:
     """Measure errors at one point of a sweep; `changes` replaces arguments of :func:`trueneg.theory.estimate.competitors`."""
     contestants = competitors(**{"alpha": setting.alpha, "class_probability": setting.class_probability, **changes})
+    if setting.base == "released":
+        contestants[DCL] = contestants[DCL]._replace(floor=math.exp(-1 / setting.temperature**2))
     return measure_errors(setting, contestants, repetitions).assign(parameter=parameter, at=float(value))

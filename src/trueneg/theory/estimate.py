@@ -5,6 +5,7 @@ without a bound can be negative and then has no logarithm.
 """
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,22 +25,26 @@ NO_HARDNESS = {"paper": 0.0, "released": 0.5, "consistent": 0.0}  # the β at wh
 
 
 class Competitor(NamedTuple):
-    """An estimator in a comparison; it uses the first `positives` positives, or all if None."""
+    """An estimator in a comparison; it uses the first `positives` positives, or all if None; `floor` is a lower bound of g."""
 
     estimator: Estimator
     positives: int | None = None
+    floor: float = -math.inf
 
 
-def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives: int | None = None) -> Tensor:
-    """Estimate the mean of e^u over each anchor's true negatives; the result can be negative.
+def estimate_true_negative_mean(
+    scores: Scores, estimator: Estimator, positives: int | None = None, floor: float = -math.inf
+) -> Tensor:
+    """Estimate the mean of e^u over each anchor's true negatives; without a floor, the result can be negative.
 
-    This is g in equations 28 to 30 of the BCL paper, for an estimator without a lower bound.
+    This is g in equations 28 to 30 of the BCL paper, which have no lower bound.
 
     Args:
         scores: from :func:`trueneg.theory.simulate_scores`.
         estimator: estimator from :mod:`trueneg.losses`. If it needs a class probability but none is set, it receives each
             anchor's true one; if it needs labels, it receives them.
         positives: number of positives used per anchor; None: all.
+        floor: smallest estimate, such as e^(−1/t²) for DCL in the simulation code of BCL's authors.
 
     Returns:
         Shape (A,), float64.
@@ -59,7 +64,7 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
         raise ValueError(f"positives is {positives}; expected 1 to {available}, the number simulated per anchor.")
     labels = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
     eta = scores.class_probability if getattr(estimator, "class_probability", None) is None else None
-    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **labels)
+    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **labels).clamp(min=floor)
 
 
 def competitors(
@@ -140,7 +145,12 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
     Args:
         setting: the process, with one class probability for all anchors.
         contestant: a key of :func:`competitors`; the BCL forms are given the true α.
+
+    Raises:
+        ValueError: for the released base, whose intervals differ in width.
     """
+    if setting.base == "released":
+        raise ValueError("base is released; expected uniform or normal, whose anchors differ only by a shift")
     if contestant == DCL:
         return 0.0
     eta, rate = setting.class_probability, 1 / setting.temperature

@@ -12,15 +12,15 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy import ndarray
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from scipy import stats
 from scipy.special import ndtri
 from torch import Tensor
 
-from trueneg.config.theory_study import ProcessSettings
+from trueneg.config.theory_study import LOWEST_RELEASED_TEMPERATURE, ProcessSettings
 from trueneg.randomness import seed_for
 from trueneg.specs.settings import Probability
-from trueneg.theory.distributions import Conditional, base_probability, mixing
+from trueneg.theory.distributions import Conditional, base_probability, mixing, uniform_mean_exponential
 
 HALF_WIDTH = 0.5  # half the width of the uniform base interval, as in the paper
 DRAWS_PER_BLOCK = 2**19  # 4 MB per array, so that a block's arrays fit in the CPU cache
@@ -39,7 +39,9 @@ class Setting(ProcessSettings):
         anchors: number of anchors.
         negatives: N, the number of negatives per anchor.
         positives: K, the number of positives per anchor: further samples of its class.
-        base: "uniform", U(−0.5, 0.5), or "normal", N(0, 1), before the shift.
+        base: "uniform", U(−0.5, 0.5), or "normal", N(0, 1), before the shift; or "released", the process of the authors' public
+            simulation code, which differs from the paper's: U(a, b), where a and b of each anchor lie inside ±1/t², at random
+            distances of at most slide/t² from the ends.
         seed: seed of all random draws. Each kind of draw has its own generator, so settings share draws where possible.
         classes: the probabilities of all classes, which sum to 1: each anchor's class is drawn from them, and its probability
             replaces τ⁺. Empty: all anchors have the same τ⁺.
@@ -48,7 +50,7 @@ class Setting(ProcessSettings):
         ValueError: if a value is out of range.
     """
 
-    base: Literal["uniform", "normal"] = "uniform"
+    base: Literal["uniform", "normal", "released"] = "uniform"
     classes: tuple[Probability, ...] = Field((), strict=False)  # also accepts a list
 
     @field_validator("classes")
@@ -62,14 +64,22 @@ class Setting(ProcessSettings):
         """Return a validated copy with some values changed."""
         return Setting(**{**dict(self), **changes})
 
+    @model_validator(mode="after")
+    def _representable(self) -> "Setting":
+        if self.base == "released" and self.temperature < LOWEST_RELEASED_TEMPERATURE:
+            expected = f"at least {LOWEST_RELEASED_TEMPERATURE}, because squares of e^(1/t³) overflow below"
+            raise ValueError(f"temperature is {self.temperature:g} with base: released; expected {expected}")
+        return self
+
     @property
     def half_width(self) -> float:
-        """Half the width of the uniform base's interval, clipped to ±1/t²."""
-        return min(HALF_WIDTH, 1 / self.temperature**2)
+        """Half the width of the uniform base's interval, clipped to ±1/t²; of the widest interval of the released base."""
+        limit = 1 / self.temperature**2
+        return limit if self.base == "released" else min(HALF_WIDTH, limit)
 
     @property
     def largest_shift(self) -> float:
-        """The slide, limited so that scores stay within ±1/t² (uniform base only)."""
+        """The slide, limited so that scores stay within ±1/t² (uniform base only); 0 for the released base, which narrows."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
     def base_quantile(self, probability: ndarray) -> ndarray:
@@ -77,7 +87,7 @@ class Setting(ProcessSettings):
         return ndtri(probability) if self.base == "normal" else self.half_width * (2 * probability - 1)
 
     def population(self, false_share: float) -> Conditional:
-        """Return the score distribution of negatives with a given share of false ones, for an anchor without a shift."""
+        """Return the score distribution of negatives with a given share of false ones, for the unshifted (or widest) interval."""
         base = stats.norm() if self.base == "normal" else stats.uniform(-self.half_width, 2 * self.half_width)
         return Conditional(base, mixing(self.alpha, false_share))
 
@@ -137,14 +147,22 @@ def _block(setting: Setting, count: int, generators: dict[str, np.random.Generat
     classes = setting.classes or (setting.class_probability,)
     # Divided by their sum, because choice tolerates a rounding error of only 1e-8.
     eta = generators["class"].choice(classes, count, p=np.divide(classes, sum(classes)) if setting.classes else None)
-    shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
+    if setting.base == "released":
+        ends = 1 - setting.slide * generators["shift"].random((count, 2))  # −a and b, in units of 1/t²
+        shift, scale = setting.half_width * np.diff(ends) / 2, ends.mean(axis=1, keepdims=True)
+    else:
+        shift, scale = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1)), np.ones(1)
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
     # False and true negatives have mirrored distributions, so one root serves both. Positives are drawn like false negatives.
     root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
-    negatives = shift + setting.base_quantile(np.where(is_true, root, 1 - root))
+    negatives = shift + scale * setting.base_quantile(np.where(is_true, root, 1 - root))
     root = base_probability(generators["positives"].random((count, setting.positives)), setting.alpha)
-    positive = shift + setting.base_quantile(1 - root)
-    unshifted_mean = setting.population(0.0).mean_exponential(setting.temperature)
+    positive = shift + scale * setting.base_quantile(1 - root)
+    if setting.base == "released":
+        half_widths = scale[:, 0] * setting.half_width / setting.temperature
+        unshifted_mean = np.exp(-half_widths) * uniform_mean_exponential(2 * half_widths, setting.alpha)
+    else:
+        unshifted_mean = setting.population(0.0).mean_exponential(setting.temperature)
     exact_mean = unshifted_mean * np.exp(shift[:, 0] / setting.temperature)
     logits = (positive / setting.temperature, negatives / setting.temperature)
     return Scores(*map(torch.from_numpy, (*logits, is_true, eta, exact_mean)))

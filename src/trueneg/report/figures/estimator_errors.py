@@ -19,13 +19,22 @@ AXES = {
     "class_probability": Axis("Class probability τ⁺", logarithmic=True),
     "negatives": Axis("Negatives per anchor, N", logarithmic=True),
     "anchors": Axis("Anchors", logarithmic=True),
-    "slide": Axis("Maximum shift of the base interval"),
+    "slide": Axis("γ: maximum slide of the base interval"),
     "temperature": Axis("Temperature t", logarithmic=True),
     "positives": Axis("Positives per anchor, K", logarithmic=True),
     "assumed alpha": Axis("α given to the BCL forms"),
 }
 LABELS = {"mean squared error": "Mean squared error of g", "bias": "Bias of g", "mean": "Mean of g over anchors"}
 AGAINST_DRAWN = "Reference: the mean over the drawn true negatives."
+FORMS = (
+    "BCL, paper: equations 1 to 3 as printed. BCL, released: the authors' training code. BCL, consistent: their simulation code."
+)
+CODE_PROCESS = "Process of the authors' simulation code: U(a, b) with ends up to γ/t² inside ±1/t², and DCL at least exp(−1/t²)."
+SQUARED = (
+    "Mean squared errors",
+    AGAINST_DRAWN,
+    "In the anchors panel, bands show ±1.96 standard deviations of a single simulation of that size.",
+)
 # Letter and shade of each estimator in the cells where it is the best.
 BEST = dict(zip(ESTIMATORS, zip("BDPRC", ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True), strict=True))
 
@@ -34,28 +43,45 @@ drawings = ExperimentDrawings()
 
 @drawings.add(
     "Mean squared error of the estimators",
-    "BCL's Fig. 5, with all three forms: in the paper's setting, but not everywhere, BCL's error is below DCL's, and DCL's is "
-    "below that of the biased estimator.",
+    "BCL's Fig. 5, for the process as printed and with all three forms: in the paper's setting, but not everywhere, BCL's error "
+    "is below DCL's, and DCL's is below that of the biased estimator.",
     "errors_by_parameter",
     headline=True,
 )
 def mean_squared_errors(gathered: Gathered) -> Figure:
     """Plot the mean squared error of every estimator, one panel per varied parameter (BCL, Fig. 5)."""
-    about = "In the anchors panel, bands show ±1.96 standard deviations of a single simulation of that size."
-    chosen = _squared_errors(gathered.experiment("errors_by_parameter"))
-    return _sweeps(gathered, chosen, "Mean squared errors", AGAINST_DRAWN, about)
+    return _sweeps(gathered, _squared_errors(gathered.experiment("errors_by_parameter")), *SQUARED)
+
+
+@drawings.add(
+    "Mean squared error in the authors' simulation",
+    "BCL's Fig. 5, for the process of the authors' code: every form of BCL is below DCL, and DCL is below the biased estimator "
+    "if the encoder ranks well.",
+    "errors_in_simulation_code",
+)
+def mean_squared_errors_in_simulation_code(gathered: Gathered) -> Figure:
+    """Plot the mean squared errors for the process of the authors' simulation code (BCL, Fig. 5)."""
+    return _sweeps(gathered, _squared_errors(gathered.experiment("errors_in_simulation_code")), *SQUARED, CODE_PROCESS)
 
 
 @drawings.add(
     "Mean estimates",
-    "BCL's Fig. 8: the printed form is below the truth, and more so for a better encoder.",
+    "BCL's Fig. 8, for the process as printed: the printed form is below the truth, and more so for a better encoder.",
     "errors_by_parameter",
 )
 def estimated_means(gathered: Gathered) -> Figure:
     """Plot the mean estimate over anchors and the true negatives' mean against slide and α (BCL, Fig. 8)."""
-    frame = gathered.experiment("errors_by_parameter")
-    parts = [frame[(frame["quantity"] == "mean") & (frame["parameter"] == parameter)] for parameter in ("slide", "alpha")]
-    return _sweeps(gathered, pd.concat(parts), "Mean estimates")
+    return _sweeps(gathered, _means(gathered.experiment("errors_by_parameter")), "Mean estimates")
+
+
+@drawings.add(
+    "Mean estimates in the authors' simulation",
+    "BCL's Fig. 8, for the process of the authors' code: their own form is close to the truth, and the printed one is below it.",
+    "errors_in_simulation_code",
+)
+def estimated_means_in_simulation_code(gathered: Gathered) -> Figure:
+    """Plot the mean estimates for the process of the authors' simulation code (BCL, Fig. 8)."""
+    return _sweeps(gathered, _means(gathered.experiment("errors_in_simulation_code")), "Mean estimates", CODE_PROCESS)
 
 
 @drawings.add(
@@ -125,12 +151,18 @@ def best_estimators(gathered: Gathered) -> Figure:
         "difference."
     )
     counts = ", ".join(f"{name} {won[name]}" for name in names)
-    return finish(figure, [about, gathered.study_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
+    return finish(figure, [about, FORMS, gathered.study_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
 
 
 def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
     """Select the mean squared errors against the mean of the drawn true negatives."""
     return frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
+
+
+def _means(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the mean estimates against slide and α, in this order."""
+    parts = [frame[(frame["quantity"] == "mean") & (frame["parameter"] == parameter)] for parameter in ("slide", "alpha")]
+    return pd.concat(parts)
 
 
 def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str) -> Figure:
@@ -153,7 +185,7 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
     for (parameter, name), line in lines:
         ends = " to ".join(f"{row.value:.3g} at {row.at:g}" for row in line.iloc[[0, -1]].itertuples())
         texts.append(f"{name} against {parameter}: {ends}")
-    return finish(figure, [*sentences, BAND, gathered.study_note], f"{what}. {'; '.join(texts)}.")
+    return finish(figure, [*sentences, FORMS, BAND, gathered.study_note], f"{what}. {'; '.join(texts)}.")
 
 
 def _winner(cell: pd.DataFrame) -> pd.Series:

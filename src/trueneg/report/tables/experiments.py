@@ -23,7 +23,7 @@ def protocol_numbers(gathered: Gathered) -> Table:
         lines.append(("", name, [Cell(minus(text)) for text in texts]))
     columns = [("", name) for name in ("measured ± standard error", "earlier", "its standard error", "agrees")]
     notes = [
-        "Errors against the mean of the drawn true negatives, in the BCL paper's setting unless stated otherwise. The earlier "
+        "Errors against the mean of the drawn true negatives, in the printed setting of BCL unless stated otherwise. The earlier "
         "numbers were rounded and come from 1,000 anchors, so they have a standard error too.",
         "Agrees: within two standard errors of the difference; an ordering agrees if it holds by more than two of them.",
     ]
