@@ -21,7 +21,7 @@ BCL_TABLES = ("accuracy", "published")
 # Reproductions of SSD's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5; the
 # last table compares our numbers with published ones.
 ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)
-SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff") for end in ("", PAIRED)), "embedding")
+SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff", "tradeoff_front") for end in ("", PAIRED)), "embedding")
 SSD_TABLES = ("tasks", "contrasts", "zero_shot", "grounding", "retrieval", "published")
 # Reproductions of ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and Tables 1, 2 and 3.
 ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
