@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,33 +44,33 @@ def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure
 
 def tradeoff_front(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
     """Draw classification against each other task: the constants as a path in order of η, and a point per other objective."""
-    swept, (first, *others) = _swept(gathered, baseline, objective, "class_probability"), _main_metrics(gathered)
+    rows, places, styles, all_styles, notes = _swept(gathered, baseline, objective, "class_probability")
+    first, *others = _main_metrics(gathered)
     figure, axes = panels(1, max(1, len(others)), width=max(5.4, 3.6 * len(others)), height=4.1)
     texts, counts, zero = [], [], {}
     for plot, key in zip(axes[0], others, strict=False):
         points: dict[str, pd.Series] = {}
         for side, of in (("x", key), ("y", first)):
-            values = shown_values(swept.rows, baseline, of).set_index("objective")
+            values = shown_values(rows, baseline, of).set_index("objective")
             shown = values[["shown", "low", "high"]] * scale(of.metric)
             points |= {side: shown["shown"], f"{side}err": (shown["high"] - shown["low"]) / 2}
             counts += list(values["seeds"])
-        for name, style in swept.styles.items():
-            line = {part: values.loc[list(swept.places) if name == objective else [name]] for part, values in points.items()}
+        for name, style in styles.items():
+            line = {part: values.loc[list(places) if name == objective else [name]] for part, values in points.items()}
             plot.errorbar(**line, elinewidth=0.7, capsize=0, label=name, **style._asdict())
-            places = list(zip(line["x"], line["y"], strict=True))
-            texts.append(f"{name} {', '.join(f'({x:.3g}, {y:.3g})' for x, y in places)}")
-            for eta, place in zip(swept.places.values(), places * (name == objective), strict=False):
+            at = list(zip(line["x"], line["y"], strict=True))
+            texts.append(f"{evaluation_name(key)}, {name} {', '.join(f'({x:.3g}, {y:.3g})' for x, y in at)}")
+            for place, eta in list(zip(at, places.values(), strict=False))[:: len(at) - 1] if name == objective else ():
                 plot.annotate(f"{eta:g}", place, xytext=(4, 4), textcoords="offset points", fontsize=8)
-        zero = zero_line(plot, baseline, swept.all_styles)
+        zero = zero_line(plot, baseline, all_styles)
         if baseline:
-            plot.axvline(0, color=swept.all_styles[baseline].color, linewidth=1)
+            plot.axvline(0, color=all_styles[baseline].color, linewidth=1)
         plot.set(xlabel=axis_label(key, baseline), ylabel=axis_label(first, baseline))
         plot.set_title(f"{evaluation_name(first)} against\n{evaluation_name(key)}", fontsize=9.5)
-    add_legend(figure, swept.styles | zero)
-    about = f"Test split. Numbers at points: η. {interval_note(baseline, counts)}"
+    add_legend(figure, styles | zero)
+    about = f"Test split. Numbers at points: smallest and largest η. {interval_note(baseline, counts)}"
     kind = f"Differences from {baseline}" if baseline else "Values"
-    tasks_shown = ", ".join(map(evaluation_name, others))
-    return finish(figure, [about, *swept.notes], f"{kind}: {tasks_shown} and {evaluation_name(first)}. {'; '.join(texts)}.")
+    return finish(figure, [about, *notes], f"{kind} of two tasks, as (horizontal, vertical): {'; '.join(texts)}.")
 
 
 def _main_metrics(gathered: Gathered) -> list[Measurement]:
@@ -127,26 +127,15 @@ def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
     return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
 
 
-class Swept(NamedTuple):
-    """What is drawn of a swept objective and of the objectives beside it.
+def _swept(
+    gathered: Gathered, baseline: str | None, objective: str, field: str
+) -> tuple[pd.DataFrame, dict[str, float], dict[str, LineStyle], dict[str, LineStyle], list[str]]:
+    """Collect what is drawn of a swept objective and of the others; against η, the uncorrected baseline is its point at 0.
 
-    Attributes:
-        rows: test rows on the primary contrast's data set; each variant on the curve is a separate objective.
-        places: value of the setting of each of these objectives, ascending.
-        styles: style of the swept objective and of the others.
-        all_styles: style of each objective of the study.
-        notes: end of the footnote.
+    Returns:
+        The test rows, in which each variant on the curve is a separate objective; the value of the setting of each of these, in
+        ascending order; the styles of the swept objective and of the others; the styles of all; and the end of the footnote.
     """
-
-    rows: pd.DataFrame
-    places: dict[str, float]
-    styles: dict[str, LineStyle]
-    all_styles: dict[str, LineStyle]
-    notes: list[str]
-
-
-def _swept(gathered: Gathered, baseline: str | None, objective: str, field: str) -> Swept:
-    """Collect the rows of a swept objective and of the others; against η, the uncorrected baseline is its point at 0."""
     places = places_of(runs.variants(gathered.study)[objective].values(), gathered.chosen(objective), field)
     start = ""
     if field == "class_probability" and baseline is None and 0 not in places.values():
@@ -164,7 +153,7 @@ def _swept(gathered: Gathered, baseline: str | None, objective: str, field: str)
     chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
     all_styles = line_styles(rows["objective"])
     styles = {name: all_styles[name] for name in (objective, *across)}
-    return Swept(chosen, places, styles, all_styles, [start, note_along(gathered, field, drawn)])
+    return chosen, places, styles, all_styles, [start, note_along(gathered, field, drawn)]
 
 
 def sweep_figure(
@@ -180,17 +169,17 @@ def sweep_figure(
         label: label of the horizontal axis.
         measured: measurement of each panel.
     """
-    swept = _swept(gathered, baseline, objective, field)
-    across = [name for name in swept.styles if name != objective]
+    rows, places, styles, all_styles, notes = _swept(gathered, baseline, objective, field)
+    across = [name for name in styles if name != objective]
     figure, axes = panels(1, len(measured), width=max(5.4, 3.3 * len(measured)), height=4.1)
     texts, counts = [], []
     for plot, key in zip(axes[0], measured, strict=True):
-        values = shown_values(swept.rows, baseline, key)
-        curve = values.assign(x=values["objective"].map(swept.places), objective=objective).dropna(subset="x").sort_values("x")
+        values = shown_values(rows, baseline, key)
+        curve = values.assign(x=values["objective"].map(places), objective=objective).dropna(subset="x").sort_values("x")
         lines = values.set_index("objective").reindex(across)
-        _draw_across(plot, lines, swept.styles, scale(key.metric), curve["x"].min(), curve["x"].max())
-        draw_intervals(plot, curve, {objective: swept.styles[objective]}, factor=scale(key.metric), zorder=3)
-        zero = zero_line(plot, baseline, swept.all_styles)
+        _draw_across(plot, lines, styles, scale(key.metric), curve["x"].min(), curve["x"].max())
+        draw_intervals(plot, curve, {objective: styles[objective]}, factor=scale(key.metric), zorder=3)
+        zero = zero_line(plot, baseline, all_styles)
         plot.set(xlabel=label, ylabel=axis_label(key, baseline))
         plot.set_title(evaluation_name(key), fontsize=9.5)
         counts += list(values["seeds"])
@@ -198,10 +187,10 @@ def sweep_figure(
         ends = (f"{name} {value_text(row, key.metric, signed)}" for name, row in lines.iterrows())
         points = points_text(curve, key.metric, signed)
         texts.append(f"{key.task}, {metric_name(key)}: {objective} {points}; {'; '.join(ends)}.")
-    add_legend(figure, swept.styles | zero)
+    add_legend(figure, styles | zero)
     about = f"Test split. {interval_note(baseline, counts, 'Bars and bands')}"
     kind = f"Differences from {baseline}" if baseline else "Values"
-    return finish(figure, [about, *swept.notes], f"{kind} against {label}. {' '.join(texts)}")
+    return finish(figure, [about, *notes], f"{kind} against {label}. {' '.join(texts)}")
 
 
 def _references(study: Any) -> list[str]:
