@@ -93,10 +93,10 @@ def test_histograms_hold_every_query_and_candidate_by_class(networks, benchmark)
     names = {"image to image": "image–image", "text to image": "text–image"}
     for direction, scores in one_by_one(networks, benchmark).items():
         same = wanted[names[direction]][:, None] == benchmark.labels[:32]
-        for relation, chosen in (("same class", same), ("another class", ~same)):
+        for relation, chosen in (("same class", same), ("another class", ~same), ("all pairs", same | ~same)):
             drawn = table[(table["pairs"] == names[direction]) & (table["relation"] == relation)]["similarity"]
             np.testing.assert_allclose(np.sort(drawn), np.sort(scores[chosen]), atol=1e-5)
-    assert len(table) == 8 * 32 + 16 * 32
+    assert len(table) == 2 * (8 * 32 + 16 * 32)
 
 
 def test_the_papers_list_lengths_are_the_default(networks, benchmark):

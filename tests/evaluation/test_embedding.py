@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.manifold import trustworthiness
 
-from trueneg.evaluation.embedding import tsne
+from trueneg.evaluation.embedding import silhouettes, tsne
 
 
 def some_digits(count):
@@ -42,3 +42,20 @@ def test_tsne_accepts_zero_features():
     pixels = some_digits(40)
     pixels[7] = 0
     assert np.isfinite(tsne(pixels, seed=0)).all()
+
+
+def test_silhouettes_equal_their_definition_with_cosine_distances():
+    pixels, labels = load_digits().data[:60], load_digits().target[:60]
+    units = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)
+    expected = []
+    for image, label in enumerate(labels):
+        others = [n for n in range(60) if n != image]
+        to_class = {other: np.mean([1 - units[image] @ units[n] for n in others if labels[n] == other]) for other in range(10)}
+        own, nearest = to_class.pop(label), min(to_class.values())
+        expected.append((nearest - own) / max(nearest, own))
+    np.testing.assert_allclose(silhouettes(pixels, labels), expected)
+
+
+@pytest.mark.parametrize("labels", [[2, 2, 2, 2], [0, 1, 2, 3]])
+def test_silhouettes_need_two_classes_and_two_images_of_one(labels):
+    assert np.isnan(silhouettes(some_digits(4), np.array(labels))).all()

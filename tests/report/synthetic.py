@@ -6,11 +6,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 from trueneg.text.assumption import summarise
 
+# Wide letters, a path without spaces, and more lines than the usual footnote.
+LONG_NOTE = f"WWWWWWWWW MMMMMMMMM {'results/' * 30}study.yaml " + "A note on the data, of usual length and in usual words. " * 14
 FRACTIONS = {"fraction=0.05": 0.05, "fraction=0.1": 0.1, "fraction=0.25": 0.25, "fraction=0.5": 0.5}
 GAINS = {"CL": 0.0, "DCL-low": 0.002, "DCL-high": -0.012, "DCL-true": -0.016, "Oracle": 0.024}
 LABEL_FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -57,6 +61,20 @@ def tidy(measured, values, **columns):
 def numbers(text):
     """The numbers in a text, except the level of its intervals."""
     return [float(number) for number in re.findall(r"[+-]?\d+(?:\.\d+)?", text.replace("95 %", "").replace("−", "-"))]
+
+
+def assert_footnote_inside(figure):
+    """The footnote is inside the figure, at the resolutions of PNG and PDF, and below all axes."""
+    note = next(text for text in figure.findobj(Text) if text.get_text() == figure.get_supxlabel())
+    figure.draw_without_rendering()
+    box = note.get_window_extent()
+    assert all(plot.get_position().height > 0 for plot in figure.axes)
+    assert all(plot.get_tightbbox().y0 >= box.y1 - 1 for plot in figure.axes if plot.axison)
+    assert box.y0 >= 0
+    for dpi in (72, 200):
+        figure.set_dpi(dpi)
+        box = note.get_window_extent(FigureCanvasAgg(figure).get_renderer())
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 def run_id(dataset, objective, seed):

@@ -150,14 +150,15 @@ def curves(of, datasets=("phantom",), epochs=20):
 
 
 def similarities(objectives, pairs=4000):
-    """Normally distributed similarities of three relations per objective."""
+    """Normally distributed similarities of three relations per objective, and a sample of all pairs."""
     generator, tables = np.random.default_rng(2), []
     for place, objective in enumerate(objectives):
         for relation, centre in (("own pair", 0.5), ("true of the image", 0.35 + 0.03 * place), ("not true of the image", 0.05)):
             values = np.clip(generator.normal(centre, 0.15, pairs), -1, 1)
             table = {"dataset": "phantom", "objective": objective, "seed": 0, "relation": relation, "similarity": values}
             tables.append(pd.DataFrame(table))
-    return pd.concat(tables, ignore_index=True)
+    related = pd.concat(tables, ignore_index=True)
+    return pd.concat([related, related.sample(frac=0.5, random_state=0).assign(relation="all pairs")], ignore_index=True)
 
 
 def overlays(objectives, phrases=5, size=64):

@@ -116,6 +116,16 @@ def test_each_figure_of_an_image_study_shows_what_its_name_states(dataset, tmp_p
     assert len(set(figures.values())) == len(drawings)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("dataset", SWEPT)
+def test_long_footnotes_stay_inside_every_figure_of_an_image_study(dataset, tmp_path):
+    written(dataset, tmp_path)
+    gathered = Gathered(tmp_path)
+    gathered.study = gathered.study.model_copy(update={"note": synthetic.LONG_NOTE})
+    for drawing in registry.figures_by_name(gathered.study).values():
+        synthetic.assert_footnote_inside(drawing.made(gathered))
+
+
 def test_the_studies_above_have_all_figures_of_image_studies():
     listed = {name for dataset in SWEPT for name in registry.figures_by_name(study_of(dataset))}
     assert listed == expected_of("", pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).keys()

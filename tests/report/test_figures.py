@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import synthetic
-from matplotlib.colors import to_rgb
 from PIL import Image
+from scipy import stats
 from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
@@ -117,6 +117,17 @@ def test_class_groups_have_one_dot_per_objective_and_group():
     assert len(class_groups_of(ROWS[ROWS["group"].isna()]).axes[0].containers) == 1  # without rare classes
 
 
+def test_long_footnotes_stay_inside_the_figure():
+    gathered = SimpleNamespace(rows=ROWS, dataset="fraction=0.1", baseline="CL", primary=KNN, note=synthetic.LONG_NOTE)
+    gathered.read, gathered.study_note = lambda *files: synthetic.coordinates(), synthetic.LONG_NOTE
+    for figure in (
+        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, note=synthetic.LONG_NOTE),
+        class_groups.class_groups(gathered),
+        embedding.embedding(gathered, []),
+    ):
+        synthetic.assert_footnote_inside(figure)
+
+
 def test_footnotes_state_seeds_interval_and_note():
     note = "From the small default."
     text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
@@ -149,16 +160,40 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
     figure = embedding_of(points)
     assert [plot.get_title() for plot in figure.axes] == ["DCL-true", "CL"]
     for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
-        assert len(plot.collections) == 10
-        for label, group in enumerate(plot.collections):
-            expected = points[(points["objective"] == objective) & (points["label"] == label)]
-            np.testing.assert_allclose(group.get_offsets(), expected[["x", "y"]])
-            red, _, blue = to_rgb(group.get_facecolor()[0][:3])
-            assert (red > blue) == (label >= 5)
+        expected = points[points["objective"] == objective]
+        (drawn,) = plot.collections
+        np.testing.assert_allclose(drawn.get_offsets(), expected[["x", "y"]])
+        red, _, blue, _ = np.transpose(drawn.get_facecolor())
+        np.testing.assert_array_equal(red > blue, expected["rare"])
+        looks = {label: {tuple(color) for color in drawn.get_facecolor()[expected["label"] == label]} for label in range(10)}
+        assert all(len(colors) == 1 for colors in looks.values())
+        assert len(set.union(*looks.values())) == 10
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == [*"01234", *(f"{label} (rare)" for label in range(5, 10))]
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
     assert "truck (rare)" in [text.get_text() for text in embedding_of(points).legends[0].get_texts()]
+
+
+def test_silhouettes_are_means_over_rare_and_all_images_with_intervals():
+    points = synthetic.coordinates(objectives=["DCL-true", "CL"])
+    points["silhouette"] = np.random.default_rng(0).normal(0.4 - 0.9 * points["rare"], 0.3).clip(-1, 1)
+    figure = embedding_of(points)
+    for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
+        values = of(points, objective=objective)["silhouette"]
+        for line, chosen in zip(plot.get_xlabel().split("\n"), (values[points["rare"]], values), strict=True):
+            mean, low, high = synthetic.numbers(line)
+            assert mean == pytest.approx(chosen.mean(), abs=0.006)
+            half = stats.t.ppf(0.975, len(chosen) - 1) * stats.sem(chosen)
+            assert (low, high) == pytest.approx((chosen.mean() - half, chosen.mean() + half), abs=0.012)
+        assert plot.get_xlabel() in alternative_text(figure).replace(", silhouette, all", "\nsilhouette, all")
+    assert "bootstrap" in footnote(figure)
+
+
+def test_coordinates_of_earlier_versions_are_drawn_without_silhouettes():
+    figure = embedding_of(synthetic.coordinates())
+    assert {plot.get_xlabel() for plot in figure.axes} == {""}
+    assert "--forcerun embedding" in footnote(figure)
+    assert "bootstrap" not in footnote(figure)
 
 
 def test_training_curves_draw_means_and_bands_over_seeds():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 import synthetic_pairs
 from scipy import stats
 
@@ -95,6 +96,13 @@ def study(tmp_path_factory):
 def drawn(folder, name):
     gathered = Gathered(folder)
     return registry.figures_by_name(gathered.study)[name].made(gathered)
+
+
+@pytest.mark.parametrize("name", ["human_ratings", "eta_by_anchor"])
+def test_long_footnotes_stay_inside_the_figure(study, name):
+    gathered = Gathered(study[0])
+    gathered.study = gathered.study.model_copy(update={"note": synthetic.LONG_NOTE})
+    synthetic.assert_footnote_inside(registry.figures_by_name(gathered.study)[name].made(gathered))
 
 
 def areas_of(everything, key, anchors="text", threshold=2.5):

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 import synthetic_pairs
 from matplotlib.lines import AxLine
-from matplotlib.patches import Rectangle, StepPatch
+from matplotlib.patches import Rectangle
 from PIL import Image
 from scipy import stats
 
@@ -87,6 +88,21 @@ def gathered(table, **figures):
     )
 
 
+def histograms(table, **changes):
+    """The figure of similarities of a study with the objectives in the table."""
+    names = {"InfoNCE": "cl", "CL": "cl", "ReCo": "reco", "DCL": "dcl"}
+    objectives = {name: {"name": names[name]} for name in table["objective"].unique()} | {"Oracle": {"name": "oracle"}}
+    primary = {
+        "task": "zero-shot",
+        "metric": "AUC",
+        "treatment": "Oracle",
+        "baseline": next(iter(objectives)),
+        "oracle": "Oracle",
+    }
+    of = synthetic_pairs.study(**{"objectives": objectives, "primary": primary, "figures": {}} | changes)
+    return similarity_histograms(SimpleNamespace(read=lambda *files: table, study_note="", study=of), [])
+
+
 def overlays_of(table, phrases):
     wanted = SimpleNamespace(objectives=list(table["objective"].unique()), phrases=phrases)
     return grounding_overlays(gathered(table, overlays=wanted), [])
@@ -109,9 +125,13 @@ def curve(plot):
 
 
 def densities_of(plot):
-    """The outlines of the histograms in a panel: density and edges of the bins."""
-    patches = (patch for patch in plot.patches if isinstance(patch, StepPatch) and not patch.get_fill())
-    return [patch.get_data()[:2] for patch in patches]
+    """The outlines of the histograms in a panel by label: density and edges of the bins."""
+    densities = {}
+    for outline in plot.collections:
+        vertices = outline.get_paths()[0].vertices
+        heights = dict(vertices[len(vertices) // 2 :][::-1].tolist())  # at each edge, the height of the bin that begins there
+        densities[outline.get_label()] = np.array(list(heights.values()))[:-1], np.array(list(heights))
+    return densities
 
 
 def test_the_tradeoff_draws_every_constant_as_a_curve_and_other_objectives_as_lines_with_bands(small):
@@ -164,6 +184,44 @@ def test_every_figure_notes_that_the_data_are_synthetic(small):
         figure = drawn(small, name)
         assert PHANTOM in footnote(figure)
         assert alternative_text(figure)
+
+
+@pytest.mark.parametrize("study", ["small", pytest.param("swept", marks=pytest.mark.long)])
+def test_long_footnotes_stay_inside_every_figure(study, request):
+    gathered = Gathered(request.getfixturevalue(study))
+    gathered.study = gathered.study.model_copy(update={"note": synthetic.LONG_NOTE})
+    for drawing in registry.figures_by_name(gathered.study).values():
+        synthetic.assert_footnote_inside(drawing.made(gathered))
+
+
+@pytest.mark.parametrize("baseline", [None, "CL"])
+def test_the_front_draws_two_tasks_with_intervals_in_both_directions(small, baseline):
+    figure = drawn(small, "tradeoff_front_differences" if baseline else "tradeoff_front")
+    plot = figure.axes[1]
+    recalls = [Measurement("retrieval sentence", "R", "truth", direction=way, k=10) for way in ("text to image", "image to text")]
+
+    def sides_of(name):
+        for factor, measured in ((100, recalls), (1, [AUC])):
+            of_seeds, of_baseline = (
+                factor * np.mean([values_of(small, label, key) for key in measured], axis=0) for label in (name, "CL")
+            )
+            yield of_seeds - of_baseline if baseline else of_seeds
+
+    constants = [f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS]
+    lines = {"DCL": constants if baseline else ["CL", *constants], "CL": ["CL"], "DCL-LM": ["DCL-LM"]}
+    shown = {container.get_label(): container for container in plot.containers}
+    assert ("CL" in shown) == (baseline is None)
+    for name in lines.keys() & shown.keys():
+        line, _, bars = shown[name].lines
+        for place, label in enumerate(lines[name]):
+            for axis, values in enumerate(sides_of(label)):
+                assert line.get_xydata()[place, axis] == pytest.approx(values.mean())
+                ends = sorted(bars[axis].get_segments()[place][:, axis])
+                assert ends == pytest.approx(stats.ttest_1samp(values, 0).confidence_interval())
+    ends = shown["DCL"].lines[0].get_xydata()[[0, -1]].tolist()
+    etas = ["0.01" if baseline else "0", "0.2"]
+    assert [(text.get_text(), *text.xy) for text in plot.texts] == [(eta, *end) for eta, end in zip(etas, ends, strict=True)]
+    assert (plot.get_xlabel().split("\n")[0], plot.get_ylabel().split("\n")[0]) == ("R@10" if baseline else "R@10 (%)", "AUC")
 
 
 @pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
@@ -221,8 +279,8 @@ def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(sw
     size = f"dimensions={json.loads(Gathered(swept).chosen('ReCo'))['dimensions']}"
     expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
     np.testing.assert_allclose(y, expected)
-    assert "class_probability, dimensions" in footnote(figure)
-    assert "CL" in lines_of(figure.axes[0])
+    assert "Selected on the validation split: dimensions." in footnote(figure)  # DCL, which sweeps η, is not drawn
+    assert {"CL", "ReCo"} <= set(lines_of(figure.axes[0])) <= {"CL", "ReCo", "DCL-LM", "DCL-true", "Oracle"}
 
 
 def test_variants_of_a_sweep_differ_only_in_the_swept_number():
@@ -231,35 +289,77 @@ def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
 
 
-def test_histograms_are_densities_of_each_relation_on_a_shared_axis():
+def assert_densities(plot, table, column):
+    """Each outline of a panel is the density, on the drawn range, of the rows whose value in the column is its label."""
+    assert set(densities_of(plot)) == set(table[column])
+    for name, (density, edges) in densities_of(plot).items():
+        values = table[table[column] == name]["similarity"]
+        edges[[0, -1]] += [-1e-12, 1e-12]  # the ends may be values, and are drawn with rounding errors
+        np.testing.assert_allclose(density, np.histogram(values, edges, density=True)[0], rtol=1e-6)
+        assert ((values >= edges[0]) & (values <= edges[-1])).mean() > 0.99
+        assert plot.get_ylim()[1] > density.max()
+
+
+def test_histograms_overlay_the_objectives_and_separate_each_by_relation():
     table = synthetic_pairs.similarities(["ReCo", "CL"])
-    figure = similarity_histograms(gathered(table), [])
-    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["ReCo", "CL"]
-    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
-    relations = ("own pair", "true of the image", "not true of the image")
-    for (density, edges), relation in zip(densities_of(figure.axes[1]), relations, strict=True):
-        values = table[(table["objective"] == "CL") & (table["relation"] == relation)]["similarity"]
-        np.testing.assert_allclose(density, np.histogram(values, edges)[0] / len(values) / np.diff(edges))
-        assert figure.axes[1].get_ylim()[1] > density.max()
+    figure = histograms(table)
+    overlay, *parts = figure.axes
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["all pairs", "ReCo", "CL"]
+    assert len({plot.get_xlim() for plot in figure.axes}) == 1
+    is_all = table["relation"] == "all pairs"
+    assert_densities(overlay, table[is_all], "objective")
+    for plot, name in zip(parts, ["ReCo", "CL"], strict=True):
+        assert_densities(plot, table[~is_all & (table["objective"] == name)], "relation")
+        (color,) = {tuple(outline.get_edgecolor()[0]) for outline in plot.collections}
+        assert color == tuple(next(part for part in overlay.collections if part.get_label() == name).get_edgecolor()[0])
 
 
 def test_histograms_of_8x200_share_an_axis_by_kind_of_pair():
     table = synthetic_pairs.similarities(["InfoNCE", "ReCo"])
     table = table[table["relation"] != "own pair"]
-    table["relation"] = table["relation"].map({"true of the image": "same class", "not true of the image": "another class"})
+    names = {"true of the image": "same class", "not true of the image": "another class"}
+    table["relation"] = table["relation"].replace(names)
     narrow = 0.9 + table["similarity"] * np.where(table["objective"] == "ReCo", 0.02, 0.1)
     both = pd.concat([table.assign(pairs="text–image"), table.assign(pairs="image–image", similarity=narrow)])
-    figure = similarity_histograms(gathered(both), [])
-    titles = ["InfoNCE, text–image", "InfoNCE, image–image", "ReCo, text–image", "ReCo, image–image"]
-    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == titles
-    for plot, title in zip(figure.axes, titles, strict=True):
-        for (density, edges), relation in zip(densities_of(plot), ("same class", "another class"), strict=True):
-            of_panel = (both["objective"] + ", " + both["pairs"] == title) & (both["relation"] == relation)
-            values = both[of_panel]["similarity"]
-            np.testing.assert_allclose(density, np.histogram(values, edges)[0] / len(values) / np.diff(edges))
-            assert plot.get_ylim()[1] > density.max()
-    assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim() != figure.axes[1].get_xlim()
+    figure = histograms(both)
+    panels = [f"{panel}, {pairs}" for panel in ("all pairs", "InfoNCE", "ReCo") for pairs in ("text–image", "image–image")]
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == panels
+    is_all = both["relation"] == "all pairs"
+    for plot, panel in zip(figure.axes, panels, strict=True):
+        name, pairs = panel.split(", ")
+        chosen = is_all if name == "all pairs" else ~is_all & (both["objective"] == name)
+        assert_densities(plot, both[chosen & (both["pairs"] == pairs)], "objective" if name == "all pairs" else "relation")
+    assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim() == figure.axes[4].get_xlim() != figure.axes[1].get_xlim()
     assert "CheXpert 8×200" in footnote(figure)
+    assert "lignment" not in footnote(figure) + figure.axes[2].get_title()
+
+
+def test_titles_of_histograms_state_the_numbers_of_all_pairs():
+    table = synthetic_pairs.similarities(["CL", "ReCo"])
+    table["similarity"] = table["similarity"] ** 3
+    title = histograms(table).axes[2].get_title()
+    of_objective = table[table["objective"] == "ReCo"]
+    values = of_objective[of_objective["relation"] == "all pairs"]["similarity"].to_numpy()
+    skewness = ((values - values.mean()) ** 3).mean() / values.std() ** 3
+    second = np.sqrt(1 - values**2)  # unit vectors u = (1, 0) and v = (cos, sin) of each pair
+    uniformity = np.log(np.exp(-2 * ((1 - values) ** 2 + second**2)).mean())
+    own = of_objective[of_objective["relation"] == "own pair"]["similarity"]
+    expected = [skewness, 100 * (values <= 0).mean(), 0, uniformity, ((1 - own) ** 2 + 1 - own**2).mean()]
+    _, tail, spread, _ = title.split("\n")
+    assert synthetic.numbers(f"{tail} {spread}") == pytest.approx(expected, abs=0.6, rel=0)
+    assert synthetic.numbers(f"{tail} {spread}")[0::3] == pytest.approx(expected[0::3], abs=0.006)
+    assert synthetic.numbers(spread) == pytest.approx(expected[3:], abs=0.006)
+    regions = histograms(table, similarity={"aggregation": "lse", "lse_sharpness": 5.0})
+    assert "niformity" not in footnote(regions) + regions.axes[2].get_title()
+    assert tail in regions.axes[2].get_title()
+
+
+def test_two_variants_of_an_objective_are_drawn_in_different_colours():
+    labels = ["DCL,class_probability=0.1", "DCL,class_probability=0.2"]
+    table = synthetic_pairs.similarities(labels)
+    of = synthetic_pairs.study()
+    figure = similarity_histograms(SimpleNamespace(read=lambda *files: table, study_note="", study=of), [])
+    assert len({tuple(outline.get_edgecolor()[0]) for outline in figure.axes[0].collections}) == 2
 
 
 def test_titles_of_histograms_state_the_separation_of_true_texts():
@@ -268,10 +368,15 @@ def test_titles_of_histograms_state_the_separation_of_true_texts():
         table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
     )
     expected = (true[:, None] > false).mean()
-    figure = similarity_histograms(gathered(table), [])
-    assert figure.axes[0].get_title().endswith(f"P(true > not true) {expected:.2f}")
-    alone = similarity_histograms(gathered(table[table["relation"] == "own pair"]), [])
-    assert alone.axes[0].get_title() == "CL"
+    assert histograms(table).axes[1].get_title().endswith(f"P(true > not true) {expected:.2f}")
+
+
+def test_similarities_of_earlier_versions_are_drawn_without_all_pairs():
+    table = synthetic_pairs.similarities(["CL"])
+    figure = histograms(table[table["relation"] == "own pair"])
+    assert [plot.get_title() for plot in figure.axes if plot.axison] == ["CL"]
+    assert "--forcerun pair_pictures" in footnote(figure)
+    assert "lignment" not in footnote(figure)
 
 
 def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
@@ -337,7 +442,7 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity"]
-    tradeoff = ["tradeoff", "tradeoff_differences"]
+    tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, "candidates", *requested, *always]

@@ -39,6 +39,10 @@ def test_the_figure_shows_points_quantiles_and_the_fit():
     assert "masked LM ρ 1.00" in alternative_text(figure)
 
 
+def test_long_footnotes_stay_inside_the_figure():
+    synthetic.assert_footnote_inside(figure_of("all sentences", note=synthetic.LONG_NOTE))
+
+
 def test_the_selection_of_findings_is_drawn():
     plot = figure_of("findings only").axes[1]
     chosen = POINTS[(POINTS["scorer"] == "length") & POINTS["finding"]]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 import yaml
 from tests.theory.sweeps import SWEEPS
 
@@ -77,6 +78,12 @@ def test_figures_have_axis_labels_footnotes_and_alternative_texts(frames, name):
         low, high = plot.get_xlim()
         assert low < high
         assert plot.get_ylabel() or not grid.is_first_col() or name == "generalisation_terms"  # whose ticks are names
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_long_footnotes_stay_inside_the_figure(frames, name, monkeypatch):
+    monkeypatch.setattr(frames, "study", frames.study.model_copy(update={"note": synthetic.LONG_NOTE}))
+    synthetic.assert_footnote_inside(drawn(frames, name))
 
 
 SWEPT = [

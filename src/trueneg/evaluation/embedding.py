@@ -1,4 +1,4 @@
-"""Two-dimensional t-SNE embeddings of features, for figures."""
+"""Two-dimensional t-SNE embeddings of features, and the silhouettes of the same images, for figures."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from openTSNE import TSNE
+from sklearn.metrics import silhouette_samples
 
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.images.linear_probe import label_subset
@@ -14,7 +15,7 @@ from trueneg.randomness import seed_for
 
 
 def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any) -> None:
-    """Write t-SNE coordinates of the test images, encoded by the first run of a manifest.
+    """Write t-SNE coordinates and silhouettes of the test images, encoded by the first run of a manifest.
 
     The test images are the same for all objectives of a seed.
 
@@ -29,9 +30,34 @@ def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any)
     if len(test) > images:
         test = test[label_subset(run.source.labels[test], images / len(test), seed)]
     labels, class_names = run.source.labels[test], np.array(run.source.class_names)
-    table = pd.DataFrame(tsne(run.of(test)[0].cpu().numpy(), seed, jobs=threads), columns=["x", "y"])
+    features = run.of(test)[0].cpu().numpy()
+    table = pd.DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(silhouette=silhouettes(features, labels))
     table = table.assign(label=class_names[labels], rare=np.isin(labels, list(run.subset.rare_classes)), **names)
     write_tables({embedding: table})
+
+
+def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    r"""Compute how much nearer each image is to its own class than to the nearest other class (Rousseeuw, 1987).
+
+    .. math:: s_i = \frac{b_i - a_i}{\max(a_i, b_i)} \in [-1, 1]
+
+    :math:`a_i` is the mean cosine distance to the other images of the class and :math:`b_i` the least mean distance to another
+    class, in the encoder's feature space, because distances in the plane of the t-SNE have no meaning.
+
+    Args:
+        features: shape (n, D).
+        labels: class of each image, shape (n,).
+
+    Returns:
+        shape (n,); NaN if there is only one class, or no two images share one.
+
+    Example:
+        >>> silhouettes(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0, 0, 1, 1])).tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    if not 1 < len(np.unique(labels)) < len(labels):
+        return np.full(len(labels), np.nan)
+    return silhouette_samples(features, labels, metric="cosine")
 
 
 def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> np.ndarray:

@@ -23,6 +23,7 @@ from trueneg.randomness import seed_for
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities per relation
+ALL = "all pairs"  # of any relation
 
 
 def picture_run(
@@ -52,24 +53,27 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
     A sentence and an image of the same report are an "own pair". Other sentences that are known to be true of the image are
-    the false negatives. If no class is known, all other sentences count as not true.
+    the false negatives. If no class is known, all other sentences count as not true. A further sample is from all pairs
+    (ReCo, Fig. 6).
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")
-    return _drawn(run, {relation: scores[said.relation == RELATIONS.index(relation)] for relation in (OWN, TRUE, OTHER)})
+    by_relation = {relation: scores[said.relation == RELATIONS.index(relation)] for relation in (OWN, TRUE, OTHER)}
+    return _drawn(run, by_relation | {ALL: scores.ravel()})
 
 
 def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFrame:
     """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo, Fig. 4).
 
     Returns:
-        ``pairs`` (text–image or image–image), ``relation`` (same class or another class) and ``similarity``.
+        ``pairs`` (text–image or image–image), ``relation`` (same class, another class or all pairs) and ``similarity``.
     """
     by_image, by_text = scored_queries(run, benchmark)
     parts = []
     for pairs, (scores, wanted, labels) in (("text–image", by_text), ("image–image", by_image)):
         same = wanted[:, None] == labels
-        parts.append(_drawn(run, {"same class": scores[same], "another class": scores[~same]}).assign(pairs=pairs))
+        by_relation = {"same class": scores[same], "another class": scores[~same], ALL: scores.ravel()}
+        parts.append(_drawn(run, by_relation).assign(pairs=pairs))
     return pd.concat(parts, ignore_index=True)
 
 

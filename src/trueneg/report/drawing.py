@@ -22,6 +22,8 @@ else:
 STRONGEST = 0.75  # opacity at the maximum of a heatmap
 LONGEST_LINE, MOST_LINES = 200, 40  # maximum characters per line and lines per text that are drawn
 USUAL_LINES, LINE = 3, 0.2  # legend lines that fit in a figure, and the height of each further line in inches
+USUAL_NOTE, NOTE_LINE = 5, 0.15  # the same for the footnote
+RIGHT = 0.985  # right end of the footnote as a fraction of the figure's width
 
 # Colour-blind-safe palette (after Okabe and Ito, 2008), dark enough for white paper.
 COLOURS = ("#1a1a1a", "#0072b2", "#d55e00", "#009e73", "#b8578f", "#a67c00", "#3a9bd5")
@@ -98,10 +100,15 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
     """Add the non-empty sentences as a footnote and attach the description, which lists the values, as alternative text."""
     from matplotlib.text import Text
 
-    text = " ".join(sentence.strip() for sentence in sentences if sentence.strip())
-    wrapped = textwrap.fill(text, int(figure.get_figwidth() * 17.5))
+    text = legible(" ".join(sentence.strip() for sentence in sentences if sentence.strip()))
     # The layout engine reserves space below the axes only for the figure-wide x label.
-    figure.supxlabel(wrapped, x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35)
+    note = figure.supxlabel("", x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35, parse_math=False)
+    for columns in range(min(int(figure.get_figwidth() * 17.5), LONGEST_LINE), 0, -1):
+        note.set_text(textwrap.fill(text, columns))
+        if note.get_window_extent().x1 <= RIGHT * figure.bbox.x1:
+            break
+    lines = min(note.get_text().count("\n") + 1, MOST_LINES)
+    figure.set_figheight(figure.get_figheight() + NOTE_LINE * max(0, lines - USUAL_NOTE))
     figure.set_label(legible(description))
     for part in figure.findobj(Text):
         # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or name does not start one.

@@ -1,4 +1,7 @@
-"""Panels, lines with intervals and forest plots; the intervals are computed by :mod:`trueneg.stats`."""
+"""Panels, lines with intervals and forest plots; the intervals are computed by :mod:`trueneg.stats`.
+
+seaborn draws distributions and scatter plots. Its line plots would compute intervals from the rows, without pairing over seeds.
+"""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence

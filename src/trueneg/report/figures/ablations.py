@@ -55,7 +55,7 @@ def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis)
             of_variant = (of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)
             parts.append(of_dataset[of_variant].assign(dataset=f"{field}={value:g}"))
             places[f"{field}={value:g}"] = value
-    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, field)
+    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, field, gathered.study.objectives)
     return accuracy_by_condition(rows, places, gathered.primary, baseline, axis, note)
 
 

@@ -1,5 +1,6 @@
 """t-SNE of the test images, one panel per objective (Sample-Specific Debiasing's Fig. 4)."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,16 @@ import pandas as pd
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, finish
 from trueneg.report.gathered import Gathered
+from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
 from trueneg.specs.settings import Study
 
 ORDER = 40
+SILHOUETTE = (
+    "Silhouette: mean over images of rare or all classes, from cosine distances between encoder features, not in the plane "
+    "(1: classes are far apart, 0: they touch); 95\u00a0% bootstrap intervals over images."
+)
+NO_SILHOUETTE = "No silhouettes: an earlier version wrote these coordinates; snakemake --forcerun embedding adds them."
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -22,37 +29,57 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Plot images in two dimensions, from one row per image and objective with ``x``, ``y``, ``label`` and ``rare`` (bool)."""
+    """Plot images in two dimensions, with the mean silhouette of each objective's features below its panel.
+
+    Args:
+        gathered: artefacts of the study.
+        files: one row per image and objective with ``x``, ``y``, ``label``, ``rare`` (bool) and ``silhouette``, which coordinates
+            written by earlier versions lack.
+    """
+    import seaborn
+
     points = gathered.read(*files)
-    classes = points[["label", "rare"]].drop_duplicates().sort_values(["rare", "label"])
-    looks = _looks(classes)
-    figure, parts = facets(points, "objective", size=(2.8, 2.45), title="{}")
-    for plot, _, of_objective in parts:
-        for label, look in looks.items():
-            of_class = of_objective[of_objective["label"] == label]
-            # Rasterised: thousands of markers would make the PDF slow to open.
-            plot.scatter(of_class["x"], of_class["y"], s=11, linewidths=0, alpha=0.85, rasterized=True, **look)
-        plot.set(xticks=[], yticks=[], box_aspect=1)
+    points["class"] = points["label"].astype(str) + np.where(points["rare"], " (rare)", "")
+    classes = points[["label", "rare", "class"]].drop_duplicates().sort_values(["rare", "label"]).set_index("class")["rare"]
+    palette: dict[str, Any] = {}
+    markers: dict[str, str] = {}
+    for is_rare, shades, shapes in ((False, "Blues_r", "osDphH8d"), (True, "Reds_r", "^v<>*PXp")):
+        names = classes.index[classes == is_rare]
+        palette |= dict(zip(names, seaborn.color_palette(shades, len(names) + 2), strict=False))  # not the palest
+        markers |= dict(zip(names, itertools.cycle(shapes), strict=False))
+    # Rasterised: thousands of markers would make the PDF slow to open.
+    look: dict[str, Any] = {"palette": palette, "markers": markers, "hue_order": list(palette), "style_order": list(palette)}
+    look |= {"s": 13, "linewidth": 0, "alpha": 0.85, "rasterized": True}
+    figure, parts = facets(points, "objective", size=(2.8, 2.7), title="{}")
+    texts = []
+    for plot, (objective,), of_objective in parts:
+        seaborn.scatterplot(of_objective, x="x", y="y", hue="class", style="class", ax=plot, **look)
+        handles = plot.get_legend_handles_labels()
+        plot.legend().remove()
+        silhouettes = _silhouettes(of_objective)
+        plot.set(xticks=[], yticks=[], box_aspect=1, ylabel="")
+        plot.set_xlabel("\n".join(silhouettes), fontsize=8.5)
         plot.spines[:].set_visible(True)
-    names = [f"{label} (rare)" if rare else str(label) for label, rare in zip(classes["label"], classes["rare"], strict=True)]
-    figure.legend(figure.axes[0].collections, names, loc="outside right upper", handletextpad=0.2, markerscale=1.8)
+        texts.append(", ".join([objective, *silhouettes]))
+    figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
-    about = (
+    about = [
         f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common classes in blue. "
-        "The axes have no units, and distances between clusters have no meaning."
-    )
-    shown = f"{len(classes)} classes ({int(classes['rare'].sum())} rare), {', '.join(dict.fromkeys(points['objective']))}"
-    return finish(figure, [about, gathered.study_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
+        "The axes have no units, and distances between clusters have no meaning.",
+        SILHOUETTE if "silhouette" in points else NO_SILHOUETTE,
+    ]
+    shown = f"{len(classes)} classes ({int(classes.sum())} rare); {'; '.join(texts)}"
+    return finish(figure, [*about, gathered.study_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
 
 
-def _looks(classes: pd.DataFrame) -> dict[Any, dict[str, Any]]:
-    """Return the colour and marker of each class: blue and round or square if common, red and pointed if rare."""
-    import matplotlib
+def _silhouettes(points: pd.DataFrame) -> list[str]:
+    """Return the mean silhouette of rare and of all classes, with bootstrap intervals over images; empty if there are none."""
+    from seaborn.algorithms import bootstrap
 
-    looks: dict[Any, dict[str, Any]] = {}
-    for rare, palette, markers in ((False, "Blues", "osDphH8d"), (True, "Reds", "^v<>*PX1")):
-        labels = classes.loc[classes["rare"] == rare, "label"].tolist()
-        shades = matplotlib.colormaps[palette](np.linspace(0.95, 0.42, len(labels)))
-        for place, (label, shade) in enumerate(zip(labels, shades, strict=True)):
-            looks[label] = {"color": tuple(shade), "marker": markers[place % len(markers)]}
-    return looks
+    lines = []
+    for name, part in (("rare", points[points["rare"]]), ("all", points)):
+        values = part.get("silhouette", pd.Series(dtype=float)).dropna()
+        if len(values):
+            low, high = np.quantile(bootstrap(values, n_boot=2000, seed=0), [0.025, 0.975])
+            lines.append(minus(f"silhouette, {name}: {values.mean():.2f} [{low:.2f}, {high:.2f}]"))
+    return lines

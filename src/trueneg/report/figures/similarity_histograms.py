@@ -7,21 +7,20 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from trueneg.config import runs
 from trueneg.report.declared import Drawing, per_objective
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, unmarked
 from trueneg.report.gathered import Gathered
+from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
 from trueneg.specs.settings import Study
 
 ORDER = 50
-DASHED, DOTTED = LineStyle("#0072b2", "", (0, (5, 1.5))), LineStyle("#d55e00", "", (0, (1.5, 1.5)))
-STYLES = {
-    "own pair": LineStyle("#1a1a1a", "", "-"),
-    "true of the image": DASHED,
-    "not true of the image": DOTTED,
-    "same class": DASHED,
-    "another class": DOTTED,
-}
+ALL = "all pairs"
+DASHES = {"own pair": "-", "true of the image": "--", "not true of the image": ":", "same class": "--", "another class": ":"}
+UNIFORMITY = "Uniformity: log of the mean of exp(−2 ‖u − v‖²) over all pairs of unit vectors."
+ALIGNMENT = "Alignment: mean of ‖u − v‖² over own pairs."
+NO_SAMPLE = "No sample of all pairs: an earlier version wrote these similarities; snakemake --forcerun pair_pictures adds it."
 # Pairs of relations whose separation is stated, and its name in panel titles.
 SEPARATED = {
     ("true of the image", "not true of the image"): "true > not true",
@@ -35,55 +34,84 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
     title = "Similarity of pairs by relation"
     caption = (
-        "ReCo's Figs. 4 and 6: an objective that recognises false negatives separates texts that are true of an image, or pairs "
-        "of the same class, from the others."
+        "ReCo's Figs. 4 and 6, and each objective by relation: are all pairs right-tailed, and are texts that are true of an "
+        "image, or pairs of the same class, apart from the others?"
     )
     return per_objective(study, "similarities", similarity_histograms, title, caption)
 
 
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Plot the distribution of similarities: one panel per objective and one line per relation, all on the same axis.
+    """Plot distributions of similarity on one axis: all pairs of every objective, then a panel per objective by relation.
 
     On CheXpert 8×200, text–image and image–image pairs each have their own column of panels and their own axis.
 
-    The title of each panel states how well the similarity separates pairs: the probability that, of two texts from other reports,
-    the one that is true of the image is more similar to it than the one that is not; on CheXpert 8×200, that a pair of the same
-    class is more similar than a pair of different classes.
+    The titles state skewness and the share of all pairs at or below 0; for cosines, also the uniformity of all pairs (ReCo, Eq. 4
+    with t = 2) and the alignment of the own pairs, E‖u − v‖² (Wang and Isola, 2020); and how well the similarity separates pairs:
+    the probability that, of two texts from other reports, the one that is true of the image is more similar to it than the one
+    that is not; on CheXpert 8×200, that a pair of the same class is more similar than a pair of different classes.
     """
+    import seaborn
+
     pairs = gathered.read(*files)
-    by = [column for column in ("objective", "pairs") if column in pairs]
+    is_all = pairs["relation"] == ALL
+    objective, relation = pairs["objective"], pairs["relation"]
+    table = pairs.assign(panel=objective.mask(is_all, ALL), line=relation.mask(is_all, objective))
+    table = pd.concat([table[is_all], table[~is_all]])
+    by = [column for column in ("panel", "pairs") if column in table]
     share: Any = "col" if "pairs" in by else True
-    figure, parts = facets(pairs, *by, size=(2.9, 1.85), share=share, xlabel="Similarity", ylabel="Density")
-    styles = {name: style for name, style in STYLES.items() if name in set(pairs["relation"])}
+    figure, parts = facets(table, *by, size=(2.9, 2.3), share=share, xlabel="Similarity", ylabel="Density")
+    looks, cosines = _styles(gathered.study, list(objective.unique())), gathered.study.similarity.aggregation == "global"
     texts = []
-    for plot, place, part in parts:
-        panel = ", ".join(place)
-        edges = _edges(pairs[pairs["pairs"] == place[1]] if "pairs" in by else pairs)
-        by_relation = dict(list(part.groupby("relation")["similarity"]))
-        separation, medians = _separation(by_relation), []
-        for name in [name for name in styles if name in by_relation]:
-            values, style = by_relation[name], styles[name]
-            density = np.histogram(values, edges)[0] / (len(values) * np.diff(edges))
-            plot.stairs(density, edges, color=style.color, linestyle=style.linestyle, linewidth=1.4, label=name)
-            plot.stairs(density, edges, color=style.color, alpha=0.12, fill=True)
-            medians.append(f"{name} {values.median():.2f}")
+    for plot, (panel, *kind), part in parts:
+        of_kind = pairs[pairs["pairs"] == kind[0]] if kind else pairs
+        edges = _edges(of_kind)
+        by_line: dict[Any, pd.Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
+        for name, values in by_line.items():
+            style = looks[name] if panel == ALL else looks[panel]._replace(linestyle=DASHES[name])
+            look = {"color": style.color, "linestyle": style.linestyle, "linewidth": 1.4, "alpha": 0.15 * (panel == ALL)}
+            seaborn.histplot(x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look)
+        of_panel = of_kind[of_kind["objective"] == panel]
+        numbers = [*_tail(dict(list(of_panel.groupby("relation")["similarity"])), cosines), _separation(by_line)]
         plot.grid(axis="y", visible=False)
-        plot.set_title("\n".join(filter(None, [panel, separation])), fontsize=9.5)
-        texts.append("; ".join(filter(None, [f"{panel}: median similarity {', '.join(medians)}", separation])))
+        plot.set_title("\n".join(filter(None, [", ".join([panel, *kind]), *numbers])), fontsize=9)
+        medians = ", ".join(f"{name} {values.median():.2f}" for name, values in by_line.items())
+        texts.append("; ".join(filter(None, [f"{', '.join([panel, *kind])}: median similarity {medians}", *numbers])))
     for plot, *_ in parts:  # after all panels, because setting a limit turns off autoscaling of the shared axis
         plot.set_ylim(bottom=0)
-    add_legend(figure, styles)
+    drawn = {name: LineStyle("0.35", "", dashes) for name, dashes in DASHES.items() if name in set(pairs["relation"])}
+    add_legend(figure, looks | drawn)
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
-    most = pairs.groupby([*by, "relation"]).size().max()
+    most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
     about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    return finish(figure, [about, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
+    notes = [UNIFORMITY * cosines, ALIGNMENT * (cosines and "own pair" in drawn)] if is_all.any() else [NO_SAMPLE]
+    return finish(figure, [about, *notes, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:
     """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either end."""
     ends = pairs.groupby("objective")["similarity"].quantile(np.array([TAIL, 1 - TAIL])).unstack()
     return np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
+
+
+def _styles(study: Any, labels: Sequence[str]) -> dict[str, LineStyle]:
+    """Return the styles of variants by label: those of their objectives, unless two belong to the same objective."""
+    of_objective = {label: name for name, variants in runs.variants(study).items() for label in variants}
+    looks = line_styles(study.objectives)
+    styles = {label: looks[of_objective[label]] for label in labels}
+    return unmarked(styles if len(set(styles.values())) == len(styles) else line_styles(labels))
+
+
+def _tail(by_relation: dict[Any, pd.Series], cosines: bool) -> list[str]:
+    """Return the numbers of an objective's pairs as lines of the title; empty without a sample of all pairs."""
+    if ALL not in by_relation:
+        return []
+    values = by_relation[ALL]
+    lines = [f"skewness {scipy.stats.skew(values):.2f}; {100 * (values <= 0).mean():.0f}\u00a0% at or below 0"]
+    if cosines:  # ‖u − v‖² = 2 − 2 cos(u, v)
+        alignment = f"; alignment {2 - 2 * by_relation['own pair'].mean():.2f}" if "own pair" in by_relation else ""
+        lines.append(f"uniformity {np.log(np.exp(4 * values - 4).mean()):.2f}{alignment}")
+    return [minus(line) for line in lines]
 
 
 def _separation(by_relation: dict[Any, pd.Series]) -> str:

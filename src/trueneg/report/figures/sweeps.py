@@ -30,15 +30,54 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     title = "Performance by task against a constant η"
     caption = "Sample-Specific Debiasing's Fig. 3: does one η suit all tasks, and does an η per sentence beat every constant?"
-    return twins(study, "tradeoff", tradeoff, title, caption, objective=objective)
+    front = "Sample-Specific Debiasing's Fig. 3 as fronts: does an η per sentence lie above and to the right of all constants?"
+    return [
+        *twins(study, "tradeoff", tradeoff, title, caption, objective=objective),
+        *twins(study, "tradeoff_front", tradeoff_front, "Classification against the other tasks", front, objective=objective),
+    ]
 
 
 def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
-    """Draw the trade-off between tasks, one panel per task with its main metric."""
+    """Draw each task against η, one panel per task with its main metric."""
+    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", _main_metrics(gathered))
+
+
+def tradeoff_front(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
+    """Draw classification against each other task: the constants as a path in order of η, and a point per other objective."""
+    rows, places, styles, all_styles, notes = _swept(gathered, baseline, objective, "class_probability")
+    first, *others = _main_metrics(gathered)
+    figure, axes = panels(1, max(1, len(others)), width=max(5.4, 3.6 * len(others)), height=4.1)
+    texts, counts, zero = [], [], {}
+    for plot, key in zip(axes[0], others, strict=False):
+        points: dict[str, pd.Series] = {}
+        for side, of in (("x", key), ("y", first)):
+            values = shown_values(rows, baseline, of).set_index("objective")
+            shown = values[["shown", "low", "high"]] * scale(of.metric)
+            points |= {side: shown["shown"], f"{side}err": (shown["high"] - shown["low"]) / 2}
+            counts += list(values["seeds"])
+        for name, style in styles.items():
+            line = {part: values.loc[list(places) if name == objective else [name]] for part, values in points.items()}
+            plot.errorbar(**line, elinewidth=0.7, capsize=0, label=name, **style._asdict())
+            at = list(zip(line["x"], line["y"], strict=True))
+            texts.append(f"{evaluation_name(key)}, {name} {', '.join(f'({x:.3g}, {y:.3g})' for x, y in at)}")
+            for place, eta in list(zip(at, places.values(), strict=False))[:: len(at) - 1] if name == objective else ():
+                plot.annotate(f"{eta:g}", place, xytext=(4, 4), textcoords="offset points", fontsize=8)
+        zero = zero_line(plot, baseline, all_styles)
+        if baseline:
+            plot.axvline(0, color=all_styles[baseline].color, linewidth=1)
+        plot.set(xlabel=axis_label(key, baseline), ylabel=axis_label(first, baseline))
+        plot.set_title(f"{evaluation_name(first)} against\n{evaluation_name(key)}", fontsize=9.5)
+    add_legend(figure, styles | zero)
+    about = f"Test split. Numbers at points: smallest and largest η. {interval_note(baseline, counts)}"
+    kind = f"Differences from {baseline}" if baseline else "Values"
+    return finish(figure, [about, *notes], f"{kind} of two tasks, as (horizontal, vertical): {'; '.join(texts)}.")
+
+
+def _main_metrics(gathered: Gathered) -> list[Measurement]:
+    """Return the main metric of each task, classification first."""
     layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
     by_task = itertools.groupby((key for key in layout.groups[""] if key.task != "linear probe"), key=lambda key: key.task)
-    measured = [next(keys) for _, keys in by_task]
-    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", measured)
+    return [next(keys) for _, keys in by_task]
 
 
 def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
@@ -77,15 +116,44 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
     return dict(sorted(numbers, key=lambda pair: pair[1]))
 
 
-def note_along(gathered: Gathered, field: str) -> str:
-    """Return the end of a footnote for a swept setting: the base, or the settings selected on the validation split."""
-    variants = [json.loads(variant) | {field: None} for variant in gathered.selection["variant"]]
+def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
+    """Return the end of a footnote for a swept setting: the base or selected values of the drawn objectives' other settings."""
+    variants = [json.loads(gathered.chosen(name)) | {field: None} for name in drawn]
     others = sorted({(name, format_value(value)) for variant in variants for name, value in variant.items() if name != field})
     if not others:
         return gathered.study_note
     if gathered.study.sweeps == "one at a time":
         return f"At {', '.join(map('='.join, others))}. {gathered.study_note}"
     return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
+
+
+def _swept(
+    gathered: Gathered, baseline: str | None, objective: str, field: str
+) -> tuple[pd.DataFrame, dict[str, float], dict[str, LineStyle], dict[str, LineStyle], list[str]]:
+    """Collect what is drawn of a swept objective and of the others; against η, the uncorrected baseline is its point at 0.
+
+    Returns:
+        The test rows, in which each variant on the curve is a separate objective; the value of the setting of each of these, in
+        ascending order; the styles of the swept objective and of the others; the styles of all; and the end of the footnote.
+    """
+    places = places_of(runs.variants(gathered.study)[objective].values(), gathered.chosen(objective), field)
+    start = ""
+    if field == "class_probability" and baseline is None and 0 not in places.values():
+        places = {gathered.baseline: 0.0} | places
+        start = f"The first point on the curve of {objective} is {gathered.baseline}."
+    rows, variants = (
+        with_means(table[(table["dataset"] == gathered.dataset) & (table["split"] == "test")])
+        for table in (gathered.rows, gathered.variants)
+    )
+    across = [name for name in _references(gathered.study) if name not in (objective, baseline)]
+    drawn = list(dict.fromkeys((objective, gathered.baseline, *across)))
+    others = rows[rows["objective"].isin(set(drawn) - {objective})]
+    # Treat each variant as a separate objective.
+    curve = variants[(variants["objective"] == objective) & variants["variant"].isin(places)]
+    chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
+    all_styles = line_styles(rows["objective"])
+    styles = {name: all_styles[name] for name in (objective, *across)}
+    return chosen, places, styles, all_styles, [start, note_along(gathered, field, drawn)]
 
 
 def sweep_figure(
@@ -96,31 +164,17 @@ def sweep_figure(
     Args:
         gathered: artefacts of the study.
         baseline: objective that is subtracted and drawn as the zero line; None draws the values themselves.
-        objective: objective that is drawn as a curve; against η, the uncorrected baseline is its point at 0.
+        objective: objective that is drawn as a curve.
         field: its swept setting.
         label: label of the horizontal axis.
         measured: measurement of each panel.
     """
-    places = places_of(runs.variants(gathered.study)[objective].values(), gathered.chosen(objective), field)
-    start = ""
-    if field == "class_probability" and baseline is None and 0 not in places.values():
-        places[gathered.baseline] = 0.0
-        start = f"The first point on the curve of {objective} is {gathered.baseline}."
-    rows, variants = (
-        with_means(table[(table["dataset"] == gathered.dataset) & (table["split"] == "test")])
-        for table in (gathered.rows, gathered.variants)
-    )
-    across = [name for name in _references(gathered.study) if name not in (objective, baseline)]
-    others = rows[rows["objective"].isin({*across, gathered.baseline} - {objective})]
-    # Treat each variant as a separate objective.
-    curve = variants[(variants["objective"] == objective) & variants["variant"].isin(places)]
-    chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
-    all_styles = line_styles(rows["objective"])
-    styles = {name: all_styles[name] for name in (objective, *across)}
+    rows, places, styles, all_styles, notes = _swept(gathered, baseline, objective, field)
+    across = [name for name in styles if name != objective]
     figure, axes = panels(1, len(measured), width=max(5.4, 3.3 * len(measured)), height=4.1)
     texts, counts = [], []
     for plot, key in zip(axes[0], measured, strict=True):
-        values = shown_values(chosen, baseline, key)
+        values = shown_values(rows, baseline, key)
         curve = values.assign(x=values["objective"].map(places), objective=objective).dropna(subset="x").sort_values("x")
         lines = values.set_index("objective").reindex(across)
         _draw_across(plot, lines, styles, scale(key.metric), curve["x"].min(), curve["x"].max())
@@ -136,7 +190,7 @@ def sweep_figure(
     add_legend(figure, styles | zero)
     about = f"Test split. {interval_note(baseline, counts, 'Bars and bands')}"
     kind = f"Differences from {baseline}" if baseline else "Values"
-    return finish(figure, [about, start, note_along(gathered, field)], f"{kind} against {label}. {' '.join(texts)}")
+    return finish(figure, [about, *notes], f"{kind} against {label}. {' '.join(texts)}")
 
 
 def _references(study: Any) -> list[str]:
