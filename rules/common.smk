@@ -36,10 +36,11 @@ if " " in IMAGE and DeploymentMethod.APPTAINER in workflow.deployment_settings.d
     raise WorkflowError(f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the Snakefile.")
 
 # Read here, because Snakemake knows no `extends` and would merge the default into other files; a module takes what it is given.
-files = workflow.overwrite_configfiles or [CHECKOUT / "config/config.yaml"]
+default = [] if workflow.config_settings.replace_workflow_config else [CHECKOUT / "config/config.yaml"]
+files = workflow.overwrite_configfiles or default
 
 try:
-    if not (workflow.modifier.skip_configfile or workflow.config_settings.replace_workflow_config):
+    if not workflow.modifier.skip_configfile:
         config = merged_files(files, workflow.config_settings.config)
     configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles or files)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)

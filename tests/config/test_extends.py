@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from tests.projects import ROOT
 from trueneg.config.reading import merged, merged_files, read_configuration
 from trueneg.errors import UserError
 
@@ -45,6 +46,16 @@ def test_a_list_replaces_a_list_and_null_removes_what_the_other_file_has(write):
 
 def test_null_stays_where_there_is_nothing_to_remove():
     assert merged({"a": {}}, {"a": {"threshold": None}}) == {"a": {"threshold": None}}
+
+
+def test_null_stays_null_where_both_files_say_so():
+    assert merged({"a": {"threshold": None}}, {"a": {"threshold": None}}) == {"a": {"threshold": None}}
+
+
+def test_a_file_drops_the_oracle_of_the_one_that_it_extends(write):
+    changes = {"objectives": {"Oracle": None}, "primary": {"oracle": "none"}}
+    file = write("file.yaml", {"extends": str(ROOT / "config/studies/cifar10.yaml"), "cifar10": changes})
+    assert read_configuration([file]).studies["cifar10"].primary.oracle is None
 
 
 def test_merging_leaves_the_files_content_unchanged():

@@ -78,7 +78,7 @@ def test_a_study_whose_data_know_the_false_negatives_names_an_oracle_or_says_tha
     assert mistakes(**studies | {name: studies[name] | {"primary": primary | {"oracle": None}}}) == []
     del primary["oracle"]
     (sentence,) = mistakes(**studies)
-    assert sentence.startswith(f"{name}.primary.oracle is missing; expected an objective whose name is oracle, or null: ")
+    assert sentence.startswith(f"{name}.primary.oracle is missing; expected an objective whose name is oracle, or none: ")
 
 
 def test_reports_of_another_source_are_rejected():

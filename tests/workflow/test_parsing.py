@@ -118,6 +118,14 @@ def test_files_that_extend_the_same_paper_are_combined_and_an_override_drops_an_
     assert resolved == apart[0] | apart[1]
 
 
+def test_files_and_overrides_that_replace_the_configuration_are_merged_in_the_same_way(probed):
+    (probed.path / "longer.yaml").write_text(yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}}))
+    resolved = config_of(probed, "--configfile", "longer.yaml", "--replace-workflow-config")
+    assert resolved == config_of(probed, "--configfile", "longer.yaml")
+    only = f"tiny={json.dumps(tiny_study())}"
+    assert config_of(probed, "--replace-workflow-config", "--config", only) == config_of(probed, "--configfile", "study.yaml")
+
+
 def test_a_job_in_a_process_of_its_own_sees_the_same_configuration(probed):
     (probed.path / "longer.yaml").write_text(yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}}))
     arguments = ("--configfile", "longer.yaml", "--config", 'tiny={"training": {"epochs": 7}}')

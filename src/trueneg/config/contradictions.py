@@ -150,7 +150,7 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
     if unlabelled > available:
         yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
     if "oracle" not in study.primary.model_fields_set and not unlabelled:
-        yield "primary.oracle is missing; expected an objective whose name is oracle, or null: all images have labels"
+        yield "primary.oracle is missing; expected an objective whose name is oracle, or none: all images have labels"
     for key in ("size", "blur") if {*values_of(study.augmentation.name)} != {"color"} else ():
         if value := getattr(study.augmentation, key):
             yield f"augmentation.{key} is {value}, but only the augmentation color has it; remove it, or set name to color"
@@ -193,7 +193,7 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
     if "oracle" not in study.primary.model_fields_set and data.truth_known:
-        yield f"primary.oracle is missing; expected an objective whose name is oracle, or null: {data.source} has known matches"
+        yield f"primary.oracle is missing; expected an objective whose name is oracle, or none: {data.source} has known matches"
 
 
 CHECKS: tuple[tuple[type, Any], ...] = (

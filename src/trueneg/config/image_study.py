@@ -10,6 +10,7 @@ from pydantic import Field
 
 from trueneg.config.trained_study import (
     CONDITIONS,
+    OracleName,
     Panels,
     PrimarySettings,
     SharedTrainingSettings,
@@ -108,8 +109,8 @@ class ImageContrast(PrimarySettings):
     task: TaskName = Field("linear probe", description="evaluation task")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
-    oracle: str | None = Field(
-        None, description="objective whose gain is the headroom; null, to be stated without dataset.unlabelled: unknown headroom"
+    oracle: OracleName = Field(
+        None, description="objective whose gain is the headroom; none, to be stated without dataset.unlabelled: unknown headroom"
     )
 
 

@@ -70,7 +70,7 @@ def merged_files(paths: Sequence[str | Path], *overrides: Mapping[str, Any]) -> 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Merge mappings key by key, at every level; any other value, lists included, replaces the earlier one.
 
-    ``null`` removes the key that it replaces, so the setting's default holds, or the objective or study is dropped.
+    ``null`` removes the value that it replaces, so the setting's default holds, or the objective or study is dropped.
 
     Example:
         >>> merged({"CL": {"name": "cl"}, "seeds": 1}, {"CL": None, "DCL": {"name": "dcl"}, "seeds": 8})
@@ -78,7 +78,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     """
     result = dict(base)
     for key, value in changes.items():
-        if value in (None, "null") and key in base:  # Snakemake's --config turns null into a string
+        if value in (None, "null") and base.get(key) is not None:  # Snakemake's --config turns null into a string
             del result[key]
         elif isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
             result[key] = merged(base[key], value)

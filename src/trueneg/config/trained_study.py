@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from trueneg.specs.resources import JobResources, ResumableResources
 from trueneg.specs.settings import (
@@ -28,6 +28,8 @@ from trueneg.specs.tasks.base import Task
 from trueneg.stats.measurement import KEYS, Measurement
 
 SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
+# The word, too, because null removes the oracle of a file that this one extends.
+OracleName = Annotated[str | None, BeforeValidator(lambda name: None if name == "none" else name)]
 CONDITIONS = "swept `training` settings to report value by value, like data sets; for the others, validation selects a value"
 SWEEPS = (
     "combined: each combination of listed values is a variant, and validation selects one; one at a time: the first values are "
@@ -96,7 +98,7 @@ class PrimarySettings(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
-    oracle: str | None = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")
+    oracle: OracleName = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")
     margin: Positive | None = Field(None, description="equivalence margin in the metric's unit, such as 0.005; none: no test")
     published: Real | None = Field(None, description="published difference, shown beside the minimum detectable difference")
 
