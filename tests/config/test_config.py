@@ -67,7 +67,7 @@ REFUSED = {
     "evaluation.knn.neighbours": NOT_COUNTS,
     "primary.treatment": UNKNOWN_NAMES | st.just("CL"),
     "primary.baseline": UNKNOWN_NAMES,
-    "primary.oracle": UNKNOWN_NAMES.filter(lambda name: name is not None) | st.just("CL"),
+    "primary.oracle": UNKNOWN_NAMES.filter(lambda name: name not in (None, "none")) | st.just("CL"),
     "primary.task": UNKNOWN_NAMES,
     "primary.labels": UNKNOWN_NAMES,
     "primary.fraction": WORDS | st.floats(0.1, 1),  # k-nearest neighbours have no fraction
