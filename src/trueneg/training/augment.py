@@ -326,21 +326,24 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
     return pixels
 
 
-def gaussian_blur(pixels: Tensor, sigma: Tensor) -> Tensor:
-    """Blur each image with a 3×3 Gaussian kernel, mirrored at the borders; at sigma = 0, the image is unchanged.
+def gaussian_blur(pixels: Tensor, sigma: Tensor, radius: int = 1) -> Tensor:
+    """Blur each image with its own Gaussian kernel, as torchvision's function of the same name does with one kernel for all.
 
     Args:
-        pixels: float32, shape (B, C, H, W); H and W at least 2.
-        sigma: standard deviation in pixels, shape (B, 1).
+        pixels: float32, shape (B, C, H, W).
+        sigma: standard deviations in pixels, shape (B, 1); at 0, the image is unchanged.
+        radius: the kernel has 2 · radius + 1 weights per side; at most the shorter side minus 1 is used. Images are reflected at
+            their edges.
 
     Returns:
         float32, shape (B, C, H, W).
     """
-    neighbour = (-0.5 / sigma.square()).exp().view(-1, 1, 1, 1)
-    for dim, sides in ((2, (0, 0, 1, 1)), (3, (1, 1, 0, 0))):
+    radius = min(radius, pixels.shape[2] - 1, pixels.shape[3] - 1)
+    places = torch.arange(-radius, radius + 1, device=pixels.device)
+    weights = torch.softmax((places / sigma.clamp(min=1e-6)).square() / -2, dim=1).view(len(sigma), -1, 1, 1, 1).unbind(1)
+    for dim, sides in ((2, (0, 0, radius, radius)), (3, (radius, radius, 0, 0))):
         padded, length = functional.pad(pixels, sides, mode="reflect"), pixels.shape[dim]
-        neighbours = padded.narrow(dim, 0, length) + padded.narrow(dim, 2, length)
-        pixels = (pixels + neighbour * neighbours) / (1 + 2 * neighbour)
+        pixels = sum((weight * padded.narrow(dim, start, length) for start, weight in enumerate(weights)), pixels.new_zeros(()))
     return pixels
 
 
