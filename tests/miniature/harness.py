@@ -27,7 +27,7 @@ from trueneg.store.rows import load_rows
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
 LOG_LINES = 30
-LONGEST = 90 * 60  # seconds of a call of Snakemake
+LONGEST = 4 * 3600  # seconds of a call of Snakemake; all studies take an hour of two idle cores, and more of busy ones
 
 
 @dataclass(frozen=True, order=True)
