@@ -1,6 +1,7 @@
 """Figures of image–text studies show the numbers of the comparison, as read from their artists."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -84,7 +85,11 @@ def drawn(folder, name):
 def gathered(table, **figures):
     """A gathered study with one table; `figures` are its settings for figures."""
     return SimpleNamespace(
-        read=lambda *files: table, study_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
+        read=lambda *files: table,
+        study_note="",
+        note_on=lambda *drawn: "",
+        curves=table,
+        study=SimpleNamespace(figures=SimpleNamespace(**figures)),
     )
 
 
@@ -271,6 +276,14 @@ def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(one_at_a_
     np.testing.assert_allclose(y, [values_of(one_at_a_time, name).mean() for name in names])
     assert f"At {others}." in footnote(drawn_figure)
     assert "validation" not in footnote(drawn_figure)
+
+
+def test_footnotes_name_the_selected_settings_of_drawn_objectives_only(swept):
+    # Only DCL and its variants have anchors at the bound.
+    loss, bound = (footnote(drawn(swept, name)).partition("Phantom:")[0] for name in ("training_loss", "share_at_bound"))
+    assert re.search(r"\bReCo\b", loss)
+    assert "selected" in bound
+    assert re.findall(r"\b(?:CL|ReCo|Oracle)\b", bound) == []
 
 
 def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(swept):
