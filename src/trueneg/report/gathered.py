@@ -164,7 +164,7 @@ class Gathered:
         tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
         baselines = dict.fromkeys(name for name, entry in pairs if entry["objective"] == self.baseline)
         sentences = [
-            f"Values in parentheses were selected on the validation split by {full_name(measured)}: the largest mean over "
+            f"Settings after a name were selected on the validation split by {full_name(measured)}: the largest mean over "
             f"{stage}seeds ({seed_count(entry['seeds'] for entry in swept)}).",
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
