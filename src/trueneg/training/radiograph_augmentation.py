@@ -6,10 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torchvision.transforms.functional import center_crop
 
-from trueneg.training.augment import CROP_RATIO, Augmentation, affine_map, draw_boxes, mean_grey, resized_crop
+from trueneg.training.augment import CROP_RATIO, Augmentation, affine_map, draw_boxes, gaussian_blur, mean_grey, resized_crop
 
 SMALLEST_SIGMA = 0.1  # of the blur, in pixels (ConVIRT)
 
@@ -130,24 +129,3 @@ class RadiographAugmentation(Augmentation):
     def normalise(self, images: Tensor) -> Tensor:
         """Return the normalised central part, which is used in evaluation."""
         return super().normalise(center_crop(images, list(self.evaluated_size(images.shape[-2:]))))
-
-
-def gaussian_blur(pixels: Tensor, sigma: Tensor, radius: int) -> Tensor:
-    """Blur each image with its own Gaussian kernel, as torchvision's function of the same name does with one kernel for all.
-
-    Args:
-        pixels: float32, shape (B, C, H, W).
-        sigma: standard deviations in pixels, shape (B, 1).
-        radius: the kernel has 2 · radius + 1 weights per side; at most the shorter side minus 1 is used. Images are reflected at
-            their edges.
-
-    Returns:
-        float32, shape (B, C, H, W).
-    """
-    batch, channels, height, width = pixels.shape
-    radius = min(radius, height - 1, width - 1)
-    weights = torch.softmax(-((torch.arange(-radius, radius + 1, device=pixels.device) / sigma) ** 2) / 2, dim=1)
-    kernels = weights.repeat_interleave(channels, dim=0)[:, None, None]
-    padded = functional.pad(pixels, [radius] * 4, mode="reflect").reshape(1, batch * channels, height + 2 * radius, -1)
-    rows = functional.conv2d(padded, kernels, groups=batch * channels)
-    return functional.conv2d(rows, kernels.mT, groups=batch * channels).view(pixels.shape)
