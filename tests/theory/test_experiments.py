@@ -30,13 +30,13 @@ REPEATED = (
     "errors_by_assumed_alpha",
 )
 OPTIONS = {
-    **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors", "protocol_numbers")},
+    **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors")},
     **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
     "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 # Columns with results; the others identify a row.
-MEASURED = ("standard error", "spread", "exact", "behind", "behind error", "earlier error", "agrees")
+MEASURED = ("standard error", "spread", "exact", "behind", "behind error")
 
 
 @pytest.fixture(scope="module")
@@ -194,22 +194,6 @@ def test_the_smooth_bound_adds_the_bound_and_keeps_gradients(frames):
     relative = where(frames["smooth_bound"], bound="CL", quantity="relative gradient")
     np.testing.assert_allclose(relative["value"], 1)
     np.testing.assert_allclose(relative["standard error"], 0, atol=1e-12)
-
-
-def test_earlier_numbers_are_reproduced():
-    frame = run("protocol_numbers")
-    assert frame["agrees"].all(), frame[~frame["agrees"]].to_string()
-    assert len(frame) == 19
-
-
-def test_wrong_earlier_numbers_do_not_agree(monkeypatch):
-    from trueneg.theory import protocol_numbers
-
-    rows = [(DCL, "mean squared error", 0.00245, 0.00255), (DCL, f"MSE minus that of {BIASED}", 0.0, np.inf)]
-    rows.append(("BCL, paper", "bias", -0.0005, 0.0005))
-    wrong = pd.DataFrame(rows, columns=["estimator", "quantity", "earlier low", "earlier high"])
-    monkeypatch.setattr(protocol_numbers, "EARLIER", wrong.reindex(columns=protocol_numbers.EARLIER.columns))
-    assert not run("protocol_numbers")["agrees"].any()
 
 
 @pytest.mark.parametrize(("settings", "facts"), [({"alphs": [0.5], "sed": 3}, "(?s)alphs.*sed"), ({"alpha": 2}, "(?s)alpha.*2")])

@@ -9,7 +9,6 @@ EXPERIMENTS = {
     **dict.fromkeys(DENSITIES, "density_experiments"),
     **dict.fromkeys(ERRORS, "error_experiments"),
     **dict.fromkeys(BOUNDS, "bound_experiments"),
-    "protocol_numbers": "protocol_numbers",
     "negative_gradients": "negative_gradients",
 }
 
