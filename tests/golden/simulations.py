@@ -11,7 +11,7 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
 from trueneg.theory.experiments import run
 
-SMALL = SWEEPS | {"anchors": 40, "long_negative_counts": [64], "map_alphas": [0.9], "map_negative_counts": [30]}
+SMALL = SWEEPS | {"anchors": 40, "long_negative_counts": [64]}
 REPETITIONS = {"repetitions": 2}
 OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(SWEEPS_OF_ERRORS, REPETITIONS),

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import synthetic
 import yaml
@@ -127,28 +126,6 @@ def test_the_limit_of_the_bias_has_one_line_per_estimator(frames):
 def test_the_true_alpha_is_marked(frames):
     plot = drawn(frames, "errors_by_assumed_alpha").axes[0]
     assert [line.get_xdata()[0] for line in plot.get_lines() if len(set(line.get_xdata())) == 1] == [0.9]
-
-
-def test_the_map_shows_the_best_estimator_with_parentheses_unless_it_is_clear(frames):
-    frame = frames.experiment("best_estimators")
-    figure = drawn(frames, "best_estimators")
-    letters = dict(zip(ESTIMATORS, "BDPRC", strict=True))
-    panels = [(n, k) for n in (30, 62) for k in (1, 10)]
-    for plot, (negatives, positives) in zip(figure.axes, panels, strict=True):
-        assert plot.get_title() == f"N = {negatives}, K = {positives}"
-        # The middle of a cell lies half a cell beyond its place.
-        shown = {(x - 0.5, y - 0.5): text.get_text() for text in plot.texts for x, y in [text.get_position()]}
-        for column, alpha in enumerate((0.5, 0.99)):
-            for line, eta in enumerate((0.02, 0.1)):
-                place = {"negatives": negatives, "positives": positives, "alpha": alpha, "class_probability": eta}
-                cell = frame[(frame[list(place)] == pd.Series(place)).all(axis=1)]
-                best = cell.loc[cell["value"].idxmin()]
-                rivals = cell[(cell["behind"] <= 2 * cell["behind error"]) & (cell["estimator"] != best["estimator"])]
-                text = shown[column, line]
-                if alpha == 0.5:  # all forms of BCL weigh nothing there, and are CL
-                    assert text == "(B)"
-                else:
-                    assert text == (f"({letters[best['estimator']]})" if len(rivals) else letters[best["estimator"]])
 
 
 def test_densities_show_closed_form_and_samples(frames):
