@@ -282,7 +282,7 @@ def test_footnotes_name_the_selected_settings_of_drawn_objectives_only(swept):
     # Only DCL and its variants have anchors at the bound.
     loss, bound = (footnote(drawn(swept, name)).partition("Phantom:")[0] for name in ("training_loss", "share_at_bound"))
     assert re.search(r"\bReCo\b", loss)
-    assert "selected" in bound
+    assert "Selected on the validation split: DCL" in bound
     assert re.findall(r"\b(?:CL|ReCo|Oracle)\b", bound) == []
 
 

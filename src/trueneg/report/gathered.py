@@ -186,16 +186,11 @@ class Gathered:
         """Return the end of a figure's footnote: the selected variants among what it draws, and :attr:`study_note`."""
         drawn = [entry for entry in self.comparison["selection"] if entry["objective"] in objectives]
         swept = [entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets]
-        sentences = [
-            f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}, selected from {entry['candidates']} "
-            f"variants on the validation split{', at the edge of its grid' if entry.get('at edge') else ''}."
-            for entry in swept
-        ]
+        names = [f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}" for entry in swept]
         if len(swept) > MOST_SELECTIONS:
-            names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
-            sentences = [f"One variant each of {names}, selected on the validation split of each data set."]
-            sentences += _edge_notes(swept)
-        return " ".join(filter(None, [*sentences, self.study_note]))
+            names = list(dict.fromkeys(entry["objective"] for entry in swept))
+        selected_variants = f"Selected on the validation split: {'; '.join(names)}." if names else ""
+        return " ".join(filter(None, [selected_variants, *_edge_notes(swept), self.study_note]))
 
 
 def _edge_notes(swept: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -114,5 +114,5 @@ def accuracy_by_condition(
     about = f"{measurement_name(measured, 'test', dataset)}. {interval_note(baseline, points['seeds'])}"
     lines = points.groupby("objective", sort=False)
     texts = (f"{name}: {points_text(lines.get_group(name), measured.metric, bool(baseline))}" for name in styles)
-    end = note({baseline, *styles} - {None}) if note is not None else ""
+    end = note(set(filter(None, (baseline, *styles)))) if note is not None else ""
     return finish(figure, [about, end], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")
