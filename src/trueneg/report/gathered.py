@@ -186,7 +186,7 @@ class Gathered:
         """Return the end of a figure's footnote: the selected variants among what it draws, and :attr:`study_note`."""
         drawn = [entry for entry in self.comparison["selection"] if entry["objective"] in objectives]
         swept = [entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets]
-        names = [f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}" for entry in swept]
+        names = [f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}" for entry in swept]
         if len(swept) > MOST_SELECTIONS:
             names = list(dict.fromkeys(entry["objective"] for entry in swept))
         selected_variants = f"Selected on the validation split: {'; '.join(names)}." if names else ""
