@@ -11,11 +11,11 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
 from trueneg.theory.experiments import run
 
-SMALL = SWEEPS | {"anchors": 40, "long_negative_counts": [64], "map_alphas": [0.9], "map_negative_counts": [30]}
+SMALL = SWEEPS | {"anchors": 40, "long_negative_counts": [64]}
 REPETITIONS = {"repetitions": 2}
 OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(SWEEPS_OF_ERRORS, REPETITIONS),
-    **dict.fromkeys(("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers"), REPETITIONS),
+    **dict.fromkeys(("errors_by_assumed_alpha", "approximation_errors"), REPETITIONS),
     **{name: {"density_draws": 2000} for name in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
     "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},

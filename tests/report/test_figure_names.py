@@ -76,8 +76,8 @@ def written(dataset, folder):
 def expected_of(dataset, rows, curves, coordinates, folder=None):
     """The function that draws each figure of image studies, by the figure's name."""
     bound, ratio = "share at bound", "same-class to positive ratio"
-    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", study_note="")
-    gathered.read = lambda *files: coordinates
+    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, study_note="")
+    gathered.note_on, gathered.read = lambda *drawn: "", lambda *files: coordinates
     drawers = {
         "contrasts": lambda: contrasts(Gathered(folder)),
         "class_groups": partial(class_groups, gathered),

@@ -40,17 +40,17 @@ def drawn(figure):
 def curves_of(curves, name, **gathered):
     """A figure of training curves."""
     drawings = {drawing.name: drawing for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))}
-    return drawings[name].made(SimpleNamespace(curves=curves, note="", **gathered))
+    return drawings[name].made(SimpleNamespace(curves=curves, note_on=lambda *drawn: "", **gathered))
 
 
 def by_labels(baseline, measured=PROBE):
     """The figure of accuracy by label fraction on one data set."""
-    return by_label_fraction(SimpleNamespace(rows=ROWS, note=""), baseline, "fraction=0.5", measured)
+    return by_label_fraction(SimpleNamespace(rows=ROWS, note_on=lambda *drawn: ""), baseline, "fraction=0.5", measured)
 
 
 def class_groups_of(rows):
     """The figure of class groups of one data set."""
-    gathered = SimpleNamespace(rows=rows, dataset="fraction=0.1", baseline="CL", primary=KNN, note="")
+    gathered = SimpleNamespace(rows=rows, dataset="fraction=0.1", baseline="CL", primary=KNN, note_on=lambda *drawn: "")
     return class_groups.class_groups(gathered)
 
 
@@ -118,10 +118,12 @@ def test_class_groups_have_one_dot_per_objective_and_group():
 
 
 def test_long_footnotes_stay_inside_the_figure():
-    gathered = SimpleNamespace(rows=ROWS, dataset="fraction=0.1", baseline="CL", primary=KNN, note=synthetic.LONG_NOTE)
+    gathered = SimpleNamespace(
+        rows=ROWS, dataset="fraction=0.1", baseline="CL", primary=KNN, note_on=lambda *drawn: synthetic.LONG_NOTE
+    )
     gathered.read, gathered.study_note = lambda *files: synthetic.coordinates(), synthetic.LONG_NOTE
     for figure in (
-        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, note=synthetic.LONG_NOTE),
+        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, note=lambda drawn: synthetic.LONG_NOTE),
         class_groups.class_groups(gathered),
         embedding.embedding(gathered, []),
     ):
@@ -130,7 +132,7 @@ def test_long_footnotes_stay_inside_the_figure():
 
 def test_footnotes_state_seeds_interval_and_note():
     note = "From the small default."
-    text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
+    text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=lambda drawn: note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
     assert text.endswith(note)
     assert "(3 seeds)" in footnote(curves_of(CURVES, "training_loss"))

@@ -10,7 +10,7 @@ import synthetic_pairs
 from scipy import stats
 
 from trueneg.report import registry
-from trueneg.report.drawing import alternative_text
+from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.dose_response import dose_response
 from trueneg.report.gathered import Gathered
 
@@ -93,11 +93,16 @@ def test_gains_are_plotted_against_precision_and_recall_at_the_last_epoch(gather
             np.testing.assert_allclose(line.get_xdata(), MASKS[name][place])
 
 
+@pytest.mark.parametrize(("name", "is_drawn"), [("contrasts", False), ("dose_response", False), ("training_loss", True)])
+def test_footnotes_state_the_selected_value_of_dcl_only_where_it_is_drawn(gathered, name, is_drawn):
+    assert ("DCL,class_probability=" in footnote(drawn(gathered, name))) == is_drawn
+
+
 @pytest.mark.parametrize(("follow", "shown"), [({"same": "Oracle"}, {"Oracle", "same"}), ({}, {"Oracle"})])
 def test_tuned_studies_draw_only_oracles_with_the_same_settings(gathered, monkeypatch, follow, shown):
     tuned = gathered.study.model_copy(update={"tuning": SimpleNamespace(follow=follow)})
     monkeypatch.setattr(gathered, "study", tuned)
-    monkeypatch.setattr(Gathered, "note", "")  # it describes the tuning
+    monkeypatch.setattr(Gathered, "note_on", lambda *drawn: "")  # it describes the tuning
     plot = dose_response(gathered).axes[0]
     lines = [container.lines[0] for container in plot.containers]
     assert {line.get_label() for line in lines} == shown

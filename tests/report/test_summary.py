@@ -140,6 +140,6 @@ def test_notes_of_tables_and_figures_mention_a_winner_at_the_edge_of_its_grid(tm
         raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
         summarised(folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet"))
         gathered = Gathered(folder)
-        for notes in (" ".join(gathered.table_notes), gathered.note):
+        for notes in (" ".join(gathered.table_notes), gathered.note_on({gathered.dataset}, {"DCL"})):
             assert ("edge" in notes) == is_marked
             assert not is_marked or re.search(r"DCL[ ,(]+class_probability", notes)

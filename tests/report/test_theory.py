@@ -1,10 +1,8 @@
 """Figures and tables of theory studies show the numbers of the experiments, as read from their artists."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import synthetic
 import yaml
@@ -16,7 +14,6 @@ from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.estimator_errors import STYLES
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.gathered import Gathered
-from trueneg.report.tables.experiments import protocol_numbers
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, EXPERIMENTS, TRUE
 from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
 from trueneg.theory.experiments import run
@@ -24,7 +21,7 @@ from trueneg.theory.experiments import run
 SMALL = {"anchors": 40} | SWEEPS
 SETTINGS = {
     **{key: {"repetitions": 2} for key in SWEEPS_OF_ERRORS},
-    **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers")},
+    **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors")},
     **{key: {"density_draws": 500} for key in ("class_conditional_densities", "observation_densities")},
     "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
     "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
@@ -51,7 +48,7 @@ def frames(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny") / "artefacts"
     (folder / "simulation").mkdir(parents=True)
     (folder / "study.yaml").write_text(yaml.safe_dump(STUDY))
-    for name in {experiment_of(name) for name in FIGURES | TABLES} - {"protocol_numbers"}:
+    for name in {experiment_of(name) for name in FIGURES | TABLES}:
         run(name, SMALL, **SETTINGS.get(name, {})).to_parquet(folder / "simulation" / f"{name}.parquet")
     return Gathered(folder)
 
@@ -131,28 +128,6 @@ def test_the_true_alpha_is_marked(frames):
     assert [line.get_xdata()[0] for line in plot.get_lines() if len(set(line.get_xdata())) == 1] == [0.9]
 
 
-def test_the_map_shows_the_best_estimator_with_parentheses_unless_it_is_clear(frames):
-    frame = frames.experiment("best_estimators")
-    figure = drawn(frames, "best_estimators")
-    letters = dict(zip(ESTIMATORS, "BDPRC", strict=True))
-    panels = [(n, k) for n in (30, 62) for k in (1, 10)]
-    for plot, (negatives, positives) in zip(figure.axes, panels, strict=True):
-        assert plot.get_title() == f"N = {negatives}, K = {positives}"
-        # The middle of a cell lies half a cell beyond its place.
-        shown = {(x - 0.5, y - 0.5): text.get_text() for text in plot.texts for x, y in [text.get_position()]}
-        for column, alpha in enumerate((0.5, 0.99)):
-            for line, eta in enumerate((0.02, 0.1)):
-                place = {"negatives": negatives, "positives": positives, "alpha": alpha, "class_probability": eta}
-                cell = frame[(frame[list(place)] == pd.Series(place)).all(axis=1)]
-                best = cell.loc[cell["value"].idxmin()]
-                rivals = cell[(cell["behind"] <= 2 * cell["behind error"]) & (cell["estimator"] != best["estimator"])]
-                text = shown[column, line]
-                if alpha == 0.5:  # all forms of BCL weigh nothing there, and are CL
-                    assert text == "(B)"
-                else:
-                    assert text == (f"({letters[best['estimator']]})" if len(rivals) else letters[best["estimator"]])
-
-
 def test_densities_show_closed_form_and_samples(frames):
     frame = frames.experiment("class_conditional_densities")
     figure = drawn(frames, "class_conditional_densities")
@@ -191,26 +166,6 @@ def test_the_gradient_of_one_negative_is_drawn_for_every_loss(frames):
 def test_fractions_are_drawn_in_percent(frames):
     plot = next(each for each in drawn(frames, "smooth_bound").axes if "(%)" in each.get_ylabel())
     assert np.concatenate([line.get_ydata() for line in plot.get_lines()]).max() == 100
-
-
-def test_the_table_of_earlier_numbers_shows_both_errors_and_disagreement():
-    frame = pd.DataFrame(
-        {
-            "estimator": ["DCL", "DCL"],
-            "quantity": ["bias", "MSE minus that of CL (biased)"],
-            "setting": ["default", "positives 1"],
-            "earlier low": [-0.0205, 0.0],
-            "earlier high": [-0.0195, np.inf],
-            "value": [-0.0203, 0.00212],
-            "standard error": [0.00023, 0.00006],
-            "earlier error": [0.00104, 0.0],
-            "agrees": [True, False],
-        }
-    )
-    table = protocol_numbers(SimpleNamespace(experiment=lambda name: frame))
-    lines = {name: [cell.text for cell in cells] for name, cells in table.groups[0].lines}
-    assert lines["DCL: bias; default"] == ["−0.0203 ± 0.0002", "−0.0205 to −0.0195", "0.001", "yes"]
-    assert lines["DCL: MSE minus that of CL (biased); positives 1"] == ["0.00212 ± 6e−05", "above 0", "–", "no"]
 
 
 @pytest.mark.parametrize("name", ["normalisation", "informative_sizes"])

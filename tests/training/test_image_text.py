@@ -217,7 +217,7 @@ def test_an_objective_can_have_its_own_a_and_k(source, subset, parts, estimator)
 def test_the_data_checksum_of_an_objective_with_its_own_a_and_k_covers_the_likelihoods(source):
     settings = settings_of({"name": "dcl", "directions": "text", "class_probability": "permuted", "a": 0.4, "k": 0.1})
     original = data_checksum(source, settings)
-    for column, is_used in (("log_likelihood permuted", True), ("log_likelihood", False), ("eta permuted", False)):
+    for column, is_used in (("log_likelihood permuted", True), ("tokens", True), ("eta permuted", False)):
         table = source.sentences.assign(**{column: source.sentences[column] / 2})
         changed = data_checksum(dataclasses.replace(source, sentences=table), settings)
         assert (changed != original) == is_used

@@ -52,10 +52,6 @@ class SweepSettings(Settings):
         [0.4, 0.5, 0.6, 0.7, 0.8, 1.0], description="errors against t for the process of the simulation code of BCL's authors"
     )
     assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
-    map_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="map of the best estimator: α")
-    map_class_probabilities: NonEmpty[Probability] = Field([0.02, 0.05, 0.1, 0.2, 0.4], description="map: τ⁺")
-    map_negative_counts: NonEmpty[Count] = Field([30, 126, 510], description="map: N")
-    map_positive_counts: NonEmpty[Count] = Field([1, 10, 100], description="map: K")
     shown_class_probabilities: NonEmpty[Probability] = Field([0.1, 0.3, 0.5], description="jump of BCL's Eq. 10: τ⁺")
     shown_betas: list[NonNegative] = Field([0.0, 0.5, 1.0], description="importance weights: β")
     imbalance: OpenFraction = Field(0.1, description="r for the ten classes of Proposition 1 and Theorem 4")

@@ -1,7 +1,7 @@
 """Inputs of a study's figures and tables: its settings, rows, training curves and other artefacts."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +164,13 @@ class Gathered:
         tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
         baselines = dict.fromkeys(name for name, entry in pairs if entry["objective"] == self.baseline)
         sentences = [
-            f"Values in parentheses were selected on the validation split by {full_name(measured)}: the largest mean over "
+            f"Settings after a name were selected on the validation split by {full_name(measured)}: the largest mean over "
             f"{stage}seeds ({seed_count(entry['seeds'] for entry in swept)}).",
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
             SHARED_IMAGES if self.study.tuning is not None and self.study.dataset.resplit else "",
         ]
-        return [*filter(None, sentences), *self.edge_notes]
+        return [*filter(None, sentences), *_edge_notes(swept)]
 
     @property
     def table_notes(self) -> list[str]:
@@ -178,29 +178,23 @@ class Gathered:
         return [*self.selection_notes, *self.data_notes]
 
     @property
-    def edge_notes(self) -> list[str]:
-        """A note on the selected variants that are at the edge of their grid; empty if there are none."""
-        at_edge = (entry for entry in self.comparison["selection"] if entry.get("at edge"))
-        names = dict.fromkeys(f"{entry['objective']} ({entry['at edge']})" for entry in at_edge)
-        note = f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."
-        return [note] if names else []
-
-    @property
     def study_note(self) -> str:
         """The study's note and the notes on its data, for footnotes that do not mention the selection."""
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
-    @property
-    def note(self) -> str:
-        """The selected variants, the study's note and the notes on its data, for footnotes."""
-        swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
-        sentences = [
-            f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}, selected from {entry['candidates']} "
-            f"variants on the validation split{', at the edge of its grid' if entry.get('at edge') else ''}."
-            for entry in swept
-        ]
+    def note_on(self, datasets: Collection[str], objectives: Collection[str]) -> str:
+        """Return the end of a figure's footnote: the selected variants among what it draws, and :attr:`study_note`."""
+        drawn = [entry for entry in self.comparison["selection"] if entry["objective"] in objectives]
+        swept = [entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets]
+        names = [f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}" for entry in swept]
         if len(swept) > MOST_SELECTIONS:
-            names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
-            sentences = [f"One variant each of {names}, selected on the validation split of each data set."]
-            sentences += self.edge_notes
-        return " ".join(filter(None, [*sentences, self.study_note]))
+            names = list(dict.fromkeys(entry["objective"] for entry in swept))
+        selected_variants = f"Selected on the validation split: {'; '.join(names)}." if names else ""
+        return " ".join(filter(None, [selected_variants, *_edge_notes(swept), self.study_note]))
+
+
+def _edge_notes(swept: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a note on the selected variants that are at the edge of their grid; empty if there are none."""
+    names = dict.fromkeys(f"{entry['objective']} ({entry['at edge']})" for entry in swept if entry.get("at edge"))
+    note = f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."
+    return [note] if names else []

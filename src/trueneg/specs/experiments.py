@@ -2,14 +2,13 @@
 
 DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "importance_weights", "normalisation")
 SWEEPS = ("errors_by_parameter", "errors_in_simulation_code", "errors_by_negatives", "errors_by_positives")
-ERRORS = (*SWEEPS, "errors_by_assumed_alpha", "best_estimators")
+ERRORS = (*SWEEPS, "errors_by_assumed_alpha")
 BOUNDS = ("approximation_errors", "informative_sizes", "supervised_bound", "generalisation_terms", "smooth_bound")
 # Maps each experiment function to its module; all functions take a Setting and SweepSettings.
 EXPERIMENTS = {
     **dict.fromkeys(DENSITIES, "density_experiments"),
     **dict.fromkeys(ERRORS, "error_experiments"),
     **dict.fromkeys(BOUNDS, "bound_experiments"),
-    "protocol_numbers": "protocol_numbers",
     "negative_gradients": "negative_gradients",
 }
 

@@ -15,6 +15,7 @@ from trueneg.randomness import seed_for
 log = logging.getLogger(__name__)
 
 PERMUTED = "log_likelihood permuted"
+LIKELIHOODS = ["log_likelihood", PERMUTED, "tokens"]  # what class probabilities are made of
 
 
 def log_linear(name: str, table: pd.DataFrame, a: float, k: float, maximum: float) -> np.ndarray:
@@ -24,20 +25,15 @@ def log_linear(name: str, table: pd.DataFrame, a: float, k: float, maximum: floa
         name: ``language model``; ``permuted``: the same values assigned to random sentences; ``constant mean``: their mean, the
             same correction for every sentence; ``length``: mean η of sentences of the same length (if it performs as well as η,
             the language model adds nothing beyond length).
-        table: ``log_likelihood`` of each sentence, the same values permuted, and ``tokens``; see :func:`likelihood_columns`.
+        table: :data:`LIKELIHOODS` of each sentence: ``log_likelihood``, the same values permuted, and ``tokens``.
         a, k, maximum: as in :func:`trueneg.class_probability.from_log_likelihood`.
     """
-    likelihood, *_ = likelihood_columns(name)
-    values = np.asarray(from_log_likelihood(table[likelihood].to_numpy(), a, k, maximum))
+    likelihood = table[PERMUTED if name == "permuted" else "log_likelihood"]
+    values = np.asarray(from_log_likelihood(likelihood.to_numpy(), a, k, maximum))
     if name == "length":
         _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
         return (np.bincount(length, values) / counts)[length]
     return np.full_like(values, values.mean()) if name == "constant mean" else values
-
-
-def likelihood_columns(name: str) -> list[str]:
-    """Return the columns of likelihoods that a class probability is made of."""
-    return {"permuted": [PERMUTED], "length": ["log_likelihood", "tokens"]}.get(name, ["log_likelihood"])
 
 
 def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path) -> None:
@@ -57,9 +53,7 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
     generator = np.random.default_rng(seed_for(seed, "permuted class probabilities"))
     table[PERMUTED] = generator.permutation(table["log_likelihood"])
     names = {"eta": "language model", "eta permuted": "permuted", "eta constant": "constant mean", "eta by length": "length"}
-    parameters = settings["a"], settings["k"], settings["maximum"]
-    etas = {column: log_linear(name, table, *parameters) for column, name in names.items()}
+    etas = {column: log_linear(name, table, settings["a"], settings["k"], settings["maximum"]) for column, name in names.items()}
     values = etas["eta"]
     log.info("η: mean %.4f, at least 0.01 for %.1f %% of sentences", values.mean(), 100 * (values >= 0.01).mean())
-    made_of = ["report", "index", "log_likelihood", PERMUTED, "tokens"]
-    privacy.write_table(table[made_of].assign(**etas), eta, restricted)
+    privacy.write_table(table[["report", "index", *LIKELIHOODS]].assign(**etas), eta, restricted)

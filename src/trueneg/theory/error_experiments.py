@@ -6,15 +6,13 @@ Every experiment returns a tidy data frame: one value per row, with its Monte Ca
 
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
-from trueneg.losses import Debiased
 from trueneg.specs.experiments import DCL, ESTIMATORS, EXACT
-from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure, measure_errors, simulate_estimates
+from trueneg.theory.estimate import competitors, limiting_bias, measure_errors
 from trueneg.theory.scores import Setting
 
 
@@ -70,32 +68,6 @@ def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions
     """Measure errors when the BCL forms assume an α other than the process's (``true alpha``), on the same draws."""
     frames = [_errors("assumed alpha", alpha, setting, repetitions, alpha=alpha) for alpha in sweeps.assumed_alphas]
     return pd.concat(frames, ignore_index=True).assign(**{"true alpha": setting.alpha})
-
-
-def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compare the estimators' mean squared errors for each α (given to the BCL forms), τ⁺, N and K (DCL only), and find the best.
-
-    Returns:
-        ``alpha``, ``class_probability``, ``negatives``, ``positives``, ``estimator``, ``value`` (the mean squared error
-        against the mean of the drawn true negatives), ``standard error``, ``behind`` (difference from the best estimator) and
-        ``behind error``, the standard error of that paired difference; both are 0 for the best.
-    """
-    frames, counts = [], sweeps.map_positive_counts
-    for alpha, eta, negatives in product(sweeps.map_alphas, sweeps.map_class_probabilities, sweeps.map_negative_counts):
-        process = setting.varied(alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
-        others = competitors(alpha, eta)
-        del others[DCL]
-        contestants = others | {f"{DCL} {count}": Competitor(Debiased(eta), count) for count in counts}
-        estimates, drawn, _ = simulate_estimates(process, contestants)
-        squared = (estimates - drawn) ** 2
-        for row, count in enumerate(counts, start=len(others)):
-            compared = squared[[*range(len(others)), row]]
-            errors = measure(compared).drop(columns="spread")
-            behind = measure(compared - compared[errors["value"].argmin()])
-            errors = errors.assign(behind=behind["value"], **{"behind error": behind["standard error"]})
-            keys = {"alpha": alpha, "class_probability": eta, "negatives": negatives, "positives": count}
-            frames.append(errors.assign(estimator=[*others, DCL], **keys))
-    return pd.concat(frames, ignore_index=True)
 
 
 def _errors(parameter: str, value: float, setting: Setting, repetitions: int, **changes: Any) -> pd.DataFrame:

@@ -67,20 +67,15 @@ def estimate_true_negative_mean(
     return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **labels).clamp(min=floor)
 
 
-def competitors(
-    alpha: float, class_probability: float | None, beta: float = 0.0, positives: int | None = None
-) -> dict[str, Competitor]:
-    """Return the estimators that the BCL paper compares, and the two other forms of BCL.
+def competitors(alpha: float, class_probability: float | None, positives: int | None = None) -> dict[str, Competitor]:
+    """Return the estimators that the BCL paper compares, and the two other forms of BCL, without hardness weighting.
 
     Args:
         alpha: α given to the BCL forms.
         class_probability: τ⁺ given to all estimators; None: each anchor's true one.
-        beta: β of the paper's and the consistent form; larger values give more weight to near negatives. The released
-            form always uses β = ½, which gives them no extra weight.
         positives: K, the number of positives that DCL uses; None: all. The other estimators use none.
     """
-    beta_of = {**NO_HARDNESS, "paper": beta, "consistent": beta}
-    forms = {name: Competitor(Bayesian(alpha, beta_of[form], class_probability, form)) for form, name in FORM_NAMES.items()}
+    forms = {name: Competitor(Bayesian(alpha, NO_HARDNESS[form], class_probability, form)) for form, name in FORM_NAMES.items()}
     return {BIASED: Competitor(Uncorrected()), DCL: Competitor(Debiased(class_probability), positives), **forms}
 
 

@@ -20,6 +20,7 @@ CROP_TRIES = 10  # number of boxes that torchvision's RandomResizedCrop tries be
 CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a fraction of the image area
 CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; drawn log-uniformly
 BLUR = (0.1, 2.0)  # smallest and largest standard deviation of the blur in SimCLR, in pixels
+SHARP = 0.01  # standard deviation at which all weights but the middle one are 0 in float32
 LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue for greyscale conversion, as in torchvision
 
 
@@ -132,7 +133,7 @@ class ColorAugmentation(Augmentation):
         pixels = jitter_colors(pixels, factors, hue, turns)
         grey = _greyscale(pixels).mul_(greyscale.view(-1, 1, 1)).unsqueeze(1)
         pixels = pixels.mul_((1 - greyscale).view(-1, 1, 1, 1)).add_(grey)
-        pixels = gaussian_blur(pixels, sigma) if self.blur else pixels
+        pixels = gaussian_blur(pixels, sigma, radius=1) if self.blur else pixels
         return pixels.sub_(self.mean).div_(self.std)
 
 
@@ -326,25 +327,26 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
     return pixels
 
 
-def gaussian_blur(pixels: Tensor, sigma: Tensor, radius: int = 1) -> Tensor:
+def gaussian_blur(pixels: Tensor, sigma: Tensor, radius: int) -> Tensor:
     """Blur each image with its own Gaussian kernel, as torchvision's function of the same name does with one kernel for all.
 
     Args:
         pixels: float32, shape (B, C, H, W).
-        sigma: standard deviations in pixels, shape (B, 1); at 0, the image is unchanged.
+        sigma: standard deviations in pixels, shape (B, 1); 0 leaves the image unchanged.
         radius: the kernel has 2 · radius + 1 weights per side; at most the shorter side minus 1 is used. Images are reflected at
             their edges.
 
     Returns:
         float32, shape (B, C, H, W).
     """
-    radius = min(radius, pixels.shape[2] - 1, pixels.shape[3] - 1)
-    places = torch.arange(-radius, radius + 1, device=pixels.device)
-    weights = torch.softmax((places / sigma.clamp(min=1e-6)).square() / -2, dim=1).view(len(sigma), -1, 1, 1, 1).unbind(1)
-    for dim, sides in ((2, (0, 0, radius, radius)), (3, (radius, radius, 0, 0))):
-        padded, length = functional.pad(pixels, sides, mode="reflect"), pixels.shape[dim]
-        pixels = sum((weight * padded.narrow(dim, start, length) for start, weight in enumerate(weights)), pixels.new_zeros(()))
-    return pixels
+    batch, channels, height, width = pixels.shape
+    radius = min(radius, height - 1, width - 1)
+    steps = torch.arange(-radius, radius + 1, device=pixels.device) / sigma.clamp(min=SHARP)
+    kernels = torch.softmax(-(steps**2) / 2, dim=1).repeat_interleave(channels, dim=0)[:, None, None]
+    padded = functional.pad(pixels, [radius] * 4, mode="reflect").reshape(1, batch * channels, height + 2 * radius, -1)
+    with torch.autocast(pixels.device.type, enabled=False):
+        rows = functional.conv2d(padded, kernels, groups=batch * channels)
+        return functional.conv2d(rows, kernels.mT, groups=batch * channels).view(pixels.shape)
 
 
 def mean_grey(pixels: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from trueneg.data.arrays import content_hash, open_arrays, require_checksum, req
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.text.eta import likelihood_columns, log_linear
+from trueneg.text.eta import LIKELIHOODS, PERMUTED, log_linear
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
 # The column of each class probability η that a config can select; a source contains those that are known.
@@ -98,26 +98,25 @@ class PairSource:
         """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made of a·p^k."""
         if a is None or k is None:
             return self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
-        return log_linear(name, self._likelihoods(name), a, k, maximum=a)
+        return log_linear(name, self._likelihoods(), a, k, maximum=a)
 
     def probability_checksum(self, name: str, log_linear: bool = False) -> str:
-        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that it is made of with other a and k.
+        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that other a and k are applied to.
 
         It identifies an input of the runs that use it.
         """
-        table = self._likelihoods(name) if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
+        table = self._likelihoods() if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
         return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
 
-    def _likelihoods(self, name: str) -> pd.DataFrame:
-        """Return the likelihoods of the sentences that a class probability is made of."""
-        columns = likelihood_columns(name)
-        if lacking := [column for column in columns if column not in self.sentences]:
+    def _likelihoods(self) -> pd.DataFrame:
+        """Return the likelihoods of the sentences that class probabilities are made of."""
+        if PERMUTED not in self.sentences:
             raise UserError(
-                f"source {self.name}: the sentences have no {lacking[0]!r}, which an objective with its own a and k needs; their "
+                f"source {self.name}: the sentences have no {PERMUTED!r}, which an objective with its own a and k needs; their "
                 "class probabilities were computed by an earlier version of TrueNeg. Remove eta.parquet in the folder of the "
                 "text study's corpus, then run the same command again."
             )
-        return self.sentences[columns]
+        return self.sentences[LIKELIHOODS]
 
 
 def join_sentences(

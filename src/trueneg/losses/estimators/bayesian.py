@@ -32,7 +32,7 @@ class Bayesian(Estimator):
     * ``form="consistent"``: the empirical function describes the mixture of true and false negatives, but
       equation 2 needs the F that underlies both, so F is first recovered from the mixture
       (:func:`recovered_distribution`). At β = 0 the bias vanishes as N grows.
-    * ``form="released"``: as in the authors' public code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
+    * ``form="released"``: as in the authors' training code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
       ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ + αφ₂ and
       x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β is a mixing weight in [0.5, 1].
 
@@ -148,7 +148,7 @@ def recovered_distribution(mixture: Tensor, alpha: float, eta: float | Tensor) -
 
 
 def released_weight(distribution: Tensor, alpha: float, beta: float, eta: float | Tensor) -> Tensor:
-    """Compute ω of the authors' public code from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
+    """Compute ω of the authors' training code from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
 
     Args:
         distribution: (A, N) values of F.

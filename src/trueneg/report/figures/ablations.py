@@ -1,5 +1,7 @@
 """ReCo's Fig. 5: the primary measurement against batch size, embedding size, and weight of the negatives."""
 
+from functools import partial
+
 import pandas as pd
 
 from trueneg.config import runs
@@ -44,7 +46,8 @@ def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
     settings = {label: values for label, (values, _) in runs.conditions(gathered.study).items()}
     others = settings[gathered.dataset] | {"batch_size": None}
     places = {label: values["batch_size"] for label, values in settings.items() if values | {"batch_size": None} == others}
-    return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)
+    note = partial(gathered.note_on, places)
+    return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, note)
 
 
 def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis) -> Figure:
@@ -55,7 +58,7 @@ def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis)
             of_variant = (of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)
             parts.append(of_dataset[of_variant].assign(dataset=f"{field}={value:g}"))
             places[f"{field}={value:g}"] = value
-    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, field, gathered.study.objectives)
+    rows, note = with_means(pd.concat(parts, ignore_index=True)), partial(note_along, gathered, field)
     return accuracy_by_condition(rows, places, gathered.primary, baseline, axis, note)
 
 

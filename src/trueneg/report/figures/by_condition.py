@@ -1,6 +1,7 @@
 """The primary measurement or a linear probe against what is varied: r, N, the temperature or the label fraction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def by_condition(
     gathered: Gathered, baseline: str | None, measured: Measurement, places: Mapping[str, float], axis: Axis
 ) -> Figure:
     """Plot a measurement against the value of the varied condition, which `places` gives for each data set."""
-    return accuracy_by_condition(gathered.rows, places, measured, baseline, axis, gathered.note)
+    return accuracy_by_condition(gathered.rows, places, measured, baseline, axis, partial(gathered.note_on, places))
 
 
 def by_label_fraction(gathered: Gathered, baseline: str | None, dataset: str, measured: Measurement) -> Figure:
@@ -74,7 +75,8 @@ def by_label_fraction(gathered: Gathered, baseline: str | None, dataset: str, me
     rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
-    return accuracy_by_condition(rows, places, measured._replace(fraction=None), baseline, LABELS_AXIS, gathered.note, dataset)
+    note = partial(gathered.note_on, {dataset})
+    return accuracy_by_condition(rows, places, measured._replace(fraction=None), baseline, LABELS_AXIS, note, dataset)
 
 
 def accuracy_by_condition(
@@ -83,7 +85,7 @@ def accuracy_by_condition(
     measured: Measurement,
     baseline: str | None = None,
     axis: Axis = FRACTION_AXIS,
-    note: str = "",
+    note: Callable[[Collection[str]], str] | None = None,
     dataset: str = "",
 ) -> Figure:
     """Plot means on the test split, or paired differences from the baseline if given, against the varied condition.
@@ -94,7 +96,7 @@ def accuracy_by_condition(
         measured: measurement to draw.
         baseline: objective that is subtracted and drawn as the zero line.
         axis: axis of the varied condition.
-        note: end of the footnote.
+        note: returns the end of the footnote for the objectives that are drawn or subtracted.
         dataset: label of the data set, if all rows belong to one.
     """
     chosen = rows[rows["dataset"].isin(places) & (rows["split"] == "test")]
@@ -112,4 +114,5 @@ def accuracy_by_condition(
     about = f"{measurement_name(measured, 'test', dataset)}. {interval_note(baseline, points['seeds'])}"
     lines = points.groupby("objective", sort=False)
     texts = (f"{name}: {points_text(lines.get_group(name), measured.metric, bool(baseline))}" for name in styles)
-    return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")
+    end = note(set(filter(None, (baseline, *styles)))) if note is not None else ""
+    return finish(figure, [about, end], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")

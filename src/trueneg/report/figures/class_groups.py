@@ -38,4 +38,5 @@ def class_groups(gathered: Gathered) -> Figure:
     what = measurement_name(measured, "test", dataset)
     texts = (f"{row['objective']} on {row['classes']} {value_text(row, metric, signed=True)}" for _, row in points.iterrows())
     about = f"{what}. {interval_note(baseline, points['seeds'])}"
-    return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {'; '.join(texts)}.")
+    note = gathered.note_on({dataset}, {baseline, *objectives})
+    return finish(figure, [about, note], f"Differences from {baseline} with intervals, {what}: {'; '.join(texts)}.")

@@ -50,5 +50,9 @@ def contrasts(gathered: Gathered) -> Figure:
     what = measurement_name(measured, "test", gathered.dataset)
     band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(table['pairs'])})."
-    notes = [about, *band, *gathered.protocol_notes, gathered.note]
-    return finish(figure, notes, f"Differences with intervals, {what}: {'; '.join(texts)}.")
+    subtracted = [contrast.minus for contrast in gathered.study.contrasts if contrast.minus is not None]
+    others = {name for contrast in subtracted for name in (contrast.treatment, contrast.baseline)}
+    note = gathered.note_on({gathered.dataset}, {*table["objective"], *table["baseline"]} | others)
+    return finish(
+        figure, [about, *band, *gathered.protocol_notes, note], f"Differences with intervals, {what}: {'; '.join(texts)}."
+    )

@@ -66,7 +66,8 @@ def dose_response(gathered: Gathered) -> Figure:
     what = measurement_name(measured, "test", gathered.dataset)
     texts = (f"{name}: {_described(part, measured.metric)}" for name, part in points.groupby("objective", sort=False))
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
-    return finish(figure, [about, gathered.note], f"Gain by mask, {what}: {'; '.join(texts)}.")
+    note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
+    return finish(figure, [about, note], f"Gain by mask, {what}: {'; '.join(texts)}.")
 
 
 def _is_comparable(gathered: Gathered, oracle: str) -> bool:

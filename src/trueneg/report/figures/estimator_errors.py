@@ -1,6 +1,5 @@
 """Errors of each estimator against the varied parameter."""
 
-from collections import Counter
 from typing import Any, cast
 
 import numpy as np
@@ -35,8 +34,6 @@ SQUARED = (
     AGAINST_DRAWN,
     "In the anchors panel, bands show ±1.96 standard deviations of a single simulation of that size.",
 )
-# Letter and shade of each estimator in the cells where it is the best.
-BEST = dict(zip(ESTIMATORS, zip("BDPRC", ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True), strict=True))
 
 drawings = ExperimentDrawings()
 
@@ -121,39 +118,6 @@ def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
     return figure
 
 
-@drawings.add("Best estimator by setting", "Letters: the estimator with the smallest mean squared error for each α, τ⁺, N and K.")
-def best_estimators(gathered: Gathered) -> Figure:
-    """Draw the estimator with the smallest mean squared error: one panel per pair (N, K), one cell per pair (α, τ⁺).
-
-    Parentheses mark cells without a clear winner: another estimator differs by less than two standard errors.
-    """
-    import seaborn
-    from matplotlib.patches import Patch
-
-    frame = gathered.experiment("best_estimators").sort_values(["negatives", "positives", "alpha", "class_probability"])
-    figure, parts = facets(frame, "negatives", "positives", size=(2.5, 2.0), title="N = {}, K = {}", xlabel="α", ylabel="τ⁺")
-    names = list(BEST)
-    shades: list[Any] = [shade for _, shade in BEST.values()]
-    won: Counter[str] = Counter()
-    for plot, _, part in parts:
-        winners = part.groupby(["class_probability", "alpha"])[list(part.columns)].apply(_winner)
-        won.update(winners["estimator"])
-        numbers, letters = winners["estimator"].map(names.index).unstack(), winners["letter"].unstack()
-        numbers = numbers.rename_axis(index=plot.get_ylabel(), columns=plot.get_xlabel())  # seaborn labels the axes with these
-        look: dict[str, Any] = {"vmin": 0, "vmax": len(names) - 1, "cbar": False, "linewidths": 0.8, "linecolor": "0.8"}
-        seaborn.heatmap(numbers, annot=letters, fmt="", annot_kws={"fontsize": 8, "color": "0.1"}, cmap=shades, ax=plot, **look)
-        plot.invert_yaxis()
-        plot.tick_params(axis="y", rotation=0)
-    patches = (Patch(facecolor=shade, edgecolor="0.6") for shade in shades)
-    add_legend(figure, {f"{BEST[name][0]}: {name}": patch for name, patch in zip(names, patches, strict=True)})
-    about = (
-        "Estimator with the smallest mean squared error; parentheses: another one is within two standard errors of the paired "
-        "difference."
-    )
-    counts = ", ".join(f"{name} {won[name]}" for name in names)
-    return finish(figure, [about, FORMS, gathered.study_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
-
-
 def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
     """Select the mean squared errors against the mean of the drawn true negatives."""
     return frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
@@ -186,14 +150,3 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
         ends = " to ".join(f"{row.value:.3g} at {row.at:g}" for row in line.iloc[[0, -1]].itertuples())
         texts.append(f"{name} against {parameter}: {ends}")
     return finish(figure, [*sentences, FORMS, BAND, gathered.study_note], f"{what}. {'; '.join(texts)}.")
-
-
-def _winner(cell: pd.DataFrame) -> pd.Series:
-    """Return a cell's best estimator (the simplest if tied) and its letter, in parentheses unless it is clearly the best."""
-    cell = cell.set_index("estimator").loc[list(ESTIMATORS)]
-    rounding = 1e-9 * cell["value"].min()
-    best = cell.index[cell["behind"] <= rounding][0]
-    others = cell.drop(index=best)
-    clear = (others["behind"] > 2 * others["behind error"] + rounding).all()
-    letter = BEST[best][0]
-    return pd.Series({"estimator": best, "letter": letter if clear else f"({letter})"})

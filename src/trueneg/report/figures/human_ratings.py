@@ -93,7 +93,8 @@ def human_ratings(gathered: Gathered) -> Figure:
         "have both true and false negatives. Bars: 95 % bootstrap intervals over anchors for the mean over "
         f"{seed_count(networks['seeds'])}."
     )
-    return finish(figure, [about, SELECTION, gathered.note], f"Ranking of false negatives. {'. '.join(texts)}.")
+    note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
+    return finish(figure, [about, SELECTION, note], f"Ranking of false negatives. {'. '.join(texts)}.")
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:

@@ -68,7 +68,7 @@ def by_objective(
     means, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
     by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
     means[["shown", "low", "high"]] *= factor
-    figure = by_epoch(means, by, title, "objective", styles, label, gathered.note)
+    figure = by_epoch(means, by, title, "objective", styles, label, gathered.note_on({*means["dataset"]}, {*means["objective"]}))
     if reference is not None:
         for plot in figure.axes:
             plot.axhline(reference, color="0.1", linewidth=1)
@@ -80,8 +80,8 @@ def true_negative_mean(gathered: Gathered) -> Figure:
     means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
-    label, note = "Mean of exp(similarity)", f"Data set: {gathered.dataset}. {gathered.note}"
-    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label, note)
+    note = f"Data set: {gathered.dataset}. {gathered.note_on({gathered.dataset}, {*means['objective']})}"
+    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, "Mean of exp(similarity)", note)
 
 
 def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> pd.DataFrame:

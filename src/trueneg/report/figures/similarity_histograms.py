@@ -18,8 +18,6 @@ from trueneg.specs.settings import Study
 ORDER = 50
 ALL = "all pairs"
 DASHES = {"own pair": "-", "true of the image": "--", "not true of the image": ":", "same class": "--", "another class": ":"}
-UNIFORMITY = "Uniformity: log of the mean of exp(−2 ‖u − v‖²) over all pairs of unit vectors."
-ALIGNMENT = "Alignment: mean of ‖u − v‖² over own pairs."
 NO_SAMPLE = "No sample of all pairs: an earlier version wrote these similarities; snakemake --forcerun pair_pictures adds it."
 # Pairs of relations whose separation is stated, and its name in panel titles.
 SEPARATED = {
@@ -45,10 +43,9 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
 
     On CheXpert 8×200, text–image and image–image pairs each have their own column of panels and their own axis.
 
-    The titles state skewness and the share of all pairs at or below 0; for cosines, also the uniformity of all pairs (ReCo, Eq. 4
-    with t = 2) and the alignment of the own pairs, E‖u − v‖² (Wang and Isola, 2020); and how well the similarity separates pairs:
-    the probability that, of two texts from other reports, the one that is true of the image is more similar to it than the one
-    that is not; on CheXpert 8×200, that a pair of the same class is more similar than a pair of different classes.
+    The titles state skewness and the share of all pairs at or below 0, and how well the similarity separates pairs: the
+    probability that, of two texts from other reports, the one that is true of the image is more similar to it than the one that
+    is not; on CheXpert 8×200, that a pair of the same class is more similar than a pair of different classes.
     """
     import seaborn
 
@@ -60,8 +57,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     by = [column for column in ("panel", "pairs") if column in table]
     share: Any = "col" if "pairs" in by else True
     figure, parts = facets(table, *by, size=(2.9, 2.3), share=share, xlabel="Similarity", ylabel="Density")
-    looks, cosines = _styles(gathered.study, list(objective.unique())), gathered.study.similarity.aggregation == "global"
-    texts = []
+    looks, texts = _styles(gathered.study, list(objective.unique())), []
     for plot, (panel, *kind), part in parts:
         of_kind = pairs[pairs["pairs"] == kind[0]] if kind else pairs
         edges = _edges(of_kind)
@@ -71,7 +67,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
             look = {"color": style.color, "linestyle": style.linestyle, "linewidth": 1.4, "alpha": 0.15 * (panel == ALL)}
             seaborn.histplot(x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look)
         of_panel = of_kind[of_kind["objective"] == panel]
-        numbers = [*_tail(dict(list(of_panel.groupby("relation")["similarity"])), cosines), _separation(by_line)]
+        numbers = [_tail(of_panel.loc[of_panel["relation"] == ALL, "similarity"]), _separation(by_line)]
         plot.grid(axis="y", visible=False)
         plot.set_title("\n".join(filter(None, [", ".join([panel, *kind]), *numbers])), fontsize=9)
         medians = ", ".join(f"{name} {values.median():.2f}" for name, values in by_line.items())
@@ -84,8 +80,8 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
     about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    notes = [UNIFORMITY * cosines, ALIGNMENT * (cosines and "own pair" in drawn)] if is_all.any() else [NO_SAMPLE]
-    return finish(figure, [about, *notes, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
+    notes = [about, "" if is_all.any() else NO_SAMPLE, gathered.study_note]
+    return finish(figure, notes, f"Distributions of similarity. {'; '.join(texts)}.")
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:
@@ -102,16 +98,11 @@ def _styles(study: Any, labels: Sequence[str]) -> dict[str, LineStyle]:
     return unmarked(styles if len(set(styles.values())) == len(styles) else line_styles(labels))
 
 
-def _tail(by_relation: dict[Any, pd.Series], cosines: bool) -> list[str]:
-    """Return the numbers of an objective's pairs as lines of the title; empty without a sample of all pairs."""
-    if ALL not in by_relation:
-        return []
-    values = by_relation[ALL]
-    lines = [f"skewness {scipy.stats.skew(values):.2f}; {100 * (values <= 0).mean():.0f}\u00a0% at or below 0"]
-    if cosines:  # ‖u − v‖² = 2 − 2 cos(u, v)
-        alignment = f"; alignment {2 - 2 * by_relation['own pair'].mean():.2f}" if "own pair" in by_relation else ""
-        lines.append(f"uniformity {np.log(np.exp(4 * values - 4).mean()):.2f}{alignment}")
-    return [minus(line) for line in lines]
+def _tail(values: pd.Series) -> str:
+    """Return the skewness of all pairs and their share at or below 0 as a line of the title; empty without a sample."""
+    if values.empty:
+        return ""
+    return minus(f"skewness {scipy.stats.skew(values):.2f}; {100 * (values <= 0).mean():.0f}\u00a0% at or below 0")
 
 
 def _separation(by_relation: dict[Any, pd.Series]) -> str:

@@ -20,7 +20,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import format_metric
 from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
-from trueneg.report.page.provenance import Provenance, flat
+from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compare_study
 from trueneg.store import records, versions
@@ -166,7 +166,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
         (note, note),
         (stale, f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they were made."),
         *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
-        (len(cpus) > 1, f"CPUs of several types ({'; '.join(sorted(cpus))}): a run's numbers differ slightly between them."),
+        (len(cpus) > 1, f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly between them."),
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]

@@ -386,14 +386,10 @@ def difference_text(row: Any, starred: bool = True) -> str:
     """
     significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
     marks = ("*" if significant else "") + ("≈" if equivalent else "")
-    ends = [row[name] for name in ("difference", "difference low", "difference high")]
-    return "" if pd.isna(row["outcome"]) else _difference(ends, row["metric"], marks if starred else "")
-
-
-def _difference(ends: Sequence[float], metric: str, marks: str = "") -> str:
-    """Format a difference, given with the ends of its interval."""
-    value, low, high = ends
-    return f"{format_metric(value, metric, signed=True)}{marks} {interval(low, high, metric)}"
+    value, low, high = (row[name] for name in ("difference", "difference low", "difference high"))
+    if pd.isna(row["outcome"]):
+        return ""
+    return f"{format_metric(value, row['metric'], signed=True)}{marks if starred else ''} {interval(low, high, row['metric'])}"
 
 
 def runs_of_difference(row: Any) -> str:

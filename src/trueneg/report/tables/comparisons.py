@@ -49,7 +49,7 @@ HEADINGS = {
         "The comparisons that the study names; outside the primary measurement they are exploratory.",
     ),
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
-    "published": ("Our numbers in {} of {}", "Numbers need not agree where data, networks or training length differ."),
+    "published": ("{} of {}, with our numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": (
         "Every task, with paired differences",
