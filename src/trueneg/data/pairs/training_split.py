@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.data.image_loading import TrainingImages
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
+from trueneg.randomness import seed_for
 
 
 class PairIndices(NamedTuple):
@@ -54,7 +55,7 @@ class PairData:
     """
 
     def __init__(self, source: PairSource, subset: PairSubset, device: torch.device):
-        self.source, self._device = source, device
+        self.source, self._device, self._seed = source, device, subset.seed
         self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
@@ -115,10 +116,18 @@ class PairData:
         """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""
         return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
-    def class_probability(self, name: str) -> Tensor:
-        """Return η of every sentence, (S,) float32; `name` is a key of ``PROBABILITY_COLUMNS``, as in configs."""
-        values = self._table[PROBABILITY_COLUMNS[name]].to_numpy(np.float32)
-        return torch.from_numpy(values.copy()).to(self._device)
+    def class_probability(self, name: str | Mapping[str, float]) -> Tensor:
+        """Return η of every sentence, (S,) float32; `name` is a key of ``PROBABILITY_COLUMNS``, as in configs.
+
+        With ``{"true_share": s}``, each sentence keeps its true η with probability s; the values of the others are permuted. So
+        all s have the same values, and a sentence that keeps its η at some s keeps it at every larger one.
+        """
+        values = self._table[PROBABILITY_COLUMNS[probability_name(name)]].to_numpy(np.float32).copy()
+        if not isinstance(name, str):
+            generator = np.random.default_rng(seed_for(self._seed, "exchanged class probabilities"))
+            exchanged = np.flatnonzero(generator.random(len(values)) >= name["true_share"])
+            values[exchanged] = values[generator.permutation(exchanged)]
+        return torch.from_numpy(values).to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
