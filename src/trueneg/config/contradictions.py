@@ -21,7 +21,7 @@ from trueneg.config.runs import (
     taken_over,
 )
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
-from trueneg.specs.objectives.base import PartlyTrue
+from trueneg.specs.objectives.base import uses_truth
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable
@@ -169,8 +169,8 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
         needs[f"objectives.{name}"] = objective.name == "oracle" and "known matches"
         needs[f"objectives.{name}.by"] = "labels" in values_of(getattr(objective, "by", None)) and "labels"
         for key in ("class_probability", "switched_off_by"):
-            uses_truth = any(value == "true" or isinstance(value, PartlyTrue) for value in values_of(getattr(objective, key, None)))
-            needs[f"objectives.{name}.{key}"] = uses_truth and "known class probabilities"
+            values = values_of(getattr(objective, key, None))
+            needs[f"objectives.{name}.{key}"] = any(map(uses_truth, values)) and "known class probabilities"
     for key, need in needs.items():
         if need and not study.provided[need]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"

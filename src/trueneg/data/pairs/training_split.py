@@ -82,6 +82,12 @@ class PairData:
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
 
+    @property
+    def sentence_weights(self) -> Tensor:
+        """Probability that a pair drawn per image has each sentence, (S,) float64; sums to 1."""
+        of_report = self._image_counts.double() / self._sentence_counts / len(self.images)
+        return of_report.repeat_interleave(self._sentence_counts).to(self._device)
+
     def units(self, unit: str) -> int:
         """Return the number of pairs per epoch."""
         return len(self.images) if unit == "image" else len(self._image_counts)

@@ -43,11 +43,15 @@ SentenceProbability = Annotated[
     Annotated[Probability | NamedProbability, WordTrue, Tag("value")] | Annotated[PartlyTrue, Tag("partly true")],
     Discriminator(lambda value: "partly true" if isinstance(value, (dict, Settings)) else "value"),
 ]
+
+
+def uses_truth(class_probability: Any) -> bool:
+    """Return whether a sentence's class probability is the true one, at least for some sentences."""
+    return class_probability == "true" or isinstance(class_probability, PartlyTrue)
+
+
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
-SENTENCE_ETA = (
-    "η: a number, from likelihoods (language model), a control (permuted, constant mean, length), the truth (true), or "
-    "the truth for a share of the sentences"
-)
+SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length), true, or true in part"
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
 
