@@ -33,8 +33,8 @@ def write_eta_errors(*, runs: str | Path, sources: Sequence[str], subsets: Seque
     path_of = {Path(path).stem: path for path in sources}
     of_seed = {(Path(path).parent.name, seed): part for path in subsets for seed, part in read_pair_subsets(path).items()}
     rows = []
-    for (source, *place), listed in itertools.groupby(sorted(read_json(runs, list[RunRecord]), key=_data_of), _data_of):
-        data = PairData(read_pairs(path_of[source]), of_seed[tuple(place)], torch.device("cpu"))
+    for (source, label, seed), listed in itertools.groupby(sorted(read_json(runs, list[RunRecord]), key=_data_of), _data_of):
+        data = PairData(read_pairs(path_of[source]), of_seed[label, seed], torch.device("cpu"))
         shares = data.shown.double().mean(0).clamp(max=1 - 1 / len(data.images))  # ρ = 1 would give an infinite error
         is_true = "true" in data.source.class_probabilities
         rho = data.class_probability("true").double() if is_true else shares[data.class_of]

@@ -11,6 +11,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
 from trueneg.report.plots import value_text
+from trueneg.report.tables.building import records
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import means
@@ -64,7 +65,7 @@ def eta_quality(gathered: Gathered) -> Figure:
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     slope = f"Slope on the error over {{objective}}: {{shown:+.2g}} [{{low:+.2g}}, {{high:+.2g}}] ({INTERVAL})."
-    slopes = [slope.format(**row) for row in trend.to_dict("records")]
+    slopes = [slope.format(**row) for row in records(trend)]
     text = "{objective}: error {error of η:.3g}, mean η {mean η:.2g}, gain "
-    texts = [text.format(**row) + value_text(row, metric, True) for row in points.to_dict("records")]
+    texts = [text.format(**row) + value_text(row, metric, True) for row in records(points)]
     return finish(figure, [about, *slopes, gathered.note], f"Gain by the error of η, {what}: {'; '.join(texts)}.")

@@ -51,7 +51,7 @@ def uses_truth(class_probability: Any) -> bool:
 
 
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
-SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length), true, or true in part"
+SENTENCE_ETA = "η: a number, by likelihood (language model), a control (permuted, constant mean, length), or the truth (true)"
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
 
