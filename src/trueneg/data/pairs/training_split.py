@@ -84,9 +84,8 @@ class PairData:
 
     @property
     def sentence_weights(self) -> Tensor:
-        """Probability that a pair drawn per image has each sentence, (S,) float64; sums to 1."""
-        of_report = self._image_counts.double() / self._sentence_counts / len(self.images)
-        return of_report.repeat_interleave(self._sentence_counts).to(self._device)
+        """Probability that a pair drawn per image has each sentence, (S,) float64 on the CPU; sums to 1."""
+        return (self._image_counts / self._sentence_counts.double() / len(self.images)).repeat_interleave(self._sentence_counts)
 
     def units(self, unit: str) -> int:
         """Return the number of pairs per epoch."""

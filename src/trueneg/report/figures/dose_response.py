@@ -1,6 +1,6 @@
 """The gain from marking false negatives, by how well they are marked: methods and imperfect oracles on the same axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -55,7 +55,7 @@ def dose_response(gathered: Gathered) -> Figure:
     by, title, anchors = ["monitor"], "{}", ""
     if len(groups) > 1:
         by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
-    figure = gain_panels(gathered, points, by, styles, title=title, xlabel=f"{anchors}at the last epoch", share=True)
+    figure = gain_panels(gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True)
     what = measurement_name(measured, "test", gathered.dataset)
     texts = (f"{name}: {_described(part, measured.metric)}" for name, part in points.groupby("objective", sort=False))
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
@@ -69,9 +69,7 @@ def gains_of(gathered: Gathered) -> pd.DataFrame:
     return gains.drop(columns="group").rename(columns={"difference": "shown"})
 
 
-def gain_panels(
-    gathered: Gathered, points: pd.DataFrame, by: Sequence[str], styles: Mapping[str, LineStyle], **labels: Any
-) -> Figure:
+def gain_panels(gathered: Gathered, points: pd.DataFrame, styles: Mapping[str, LineStyle], *by: str, **labels: Any) -> Figure:
     """Draw gains against ``x``, one marker per objective with its interval, and one panel per value of `by`."""
     styles = {name: style._replace(linestyle="none") for name, style in styles.items()}
     labels["ylabel"] = axis_label(gathered.primary, gathered.baseline)

@@ -61,7 +61,7 @@ def eta_quality(gathered: Gathered) -> Figure:
     (points, trend), metric = gains_by_error(gathered), gathered.primary.metric
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
     styles = {name: style for name, style in line_styles(gathered.study.objectives).items() if name in set(points["objective"])}
-    figure = gain_panels(gathered, pd.concat(parts), ["quantity"], styles, title="{}")
+    figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     slope = f"Slope on the error over {{objective}}: {{shown:+.2g}} [{{low:+.2g}}, {{high:+.2g}}] ({INTERVAL})."

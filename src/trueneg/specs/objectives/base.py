@@ -38,9 +38,9 @@ class PartlyTrue(Settings):
     true_share: Share = Field(description="share of the sentences that keep their true η; the others exchange theirs at random")
 
 
-NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
 SentenceProbability = Annotated[
-    Annotated[Probability | NamedProbability, WordTrue, Tag("value")] | Annotated[PartlyTrue, Tag("partly true")],
+    Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue, Tag("value")]
+    | Annotated[PartlyTrue, Tag("partly true")],
     Discriminator(lambda value: "partly true" if isinstance(value, (dict, Settings)) else "value"),
 ]
 
