@@ -67,7 +67,8 @@ def test_the_slope_is_fitted_in_each_seed_over_objectives_that_differ_only_in_th
     assert last["objective"] == "slope on the error: DCL-true, DCL-50, DCL-0"
     np.testing.assert_allclose([last["gain"], last["low"], last["high"], last["seeds"]], [np.mean(fitted), low, high, 6])
     figure = registry.figures_by_name(of.study)["eta_quality"].made(of)
-    assert f"over DCL-true, DCL-50, DCL-0: {np.mean(fitted):+.2g} [{low:+.2g}, {high:+.2g}]" in footnote(figure)
+    numbers = f"{np.mean(fitted):+.2g} [{low:+.2g}, {high:+.2g}]".replace("-", "−")
+    assert f"over DCL-true, DCL-50, DCL-0: {numbers}" in footnote(figure)
 
 
 def test_two_shares_show_no_trend(tmp_path):

@@ -10,6 +10,7 @@ from trueneg.report.figures.dose_response import gain_panels, gains_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
+from trueneg.report.metrics import minus
 from trueneg.report.plots import value_text
 from trueneg.report.tables.building import records
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
@@ -64,8 +65,8 @@ def eta_quality(gathered: Gathered) -> Figure:
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
-    slope = f"Slope on the error over {{objective}}: {{shown:+.2g}} [{{low:+.2g}}, {{high:+.2g}}] ({INTERVAL})."
-    slopes = [slope.format(**row) for row in records(trend)]
+    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]"
+    slopes = [f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})." for row in records(trend)]
     text = "{objective}: error {error of η:.3g}, mean η {mean η:.2g}, gain "
     texts = [text.format(**row) + value_text(row, metric, True) for row in records(points)]
     return finish(figure, [about, *slopes, gathered.note], f"Gain by the error of η, {what}: {'; '.join(texts)}.")
