@@ -185,6 +185,26 @@ rule eta_by_class:
         "../workflow/scripts/eta_by_class.py"
 
 
+rule eta_errors:
+    """Measure how far the class probabilities of each run are from the known ones."""
+    input:
+        runs="results/{study}/artefacts/runs.json",
+        sources=trainings.pair_sources,
+        subsets=trainings.every(rules.subsets.output.subsets),
+    output:
+        errors="results/{study}/artefacts/eta_errors.parquet",
+    log:
+        "results/{study}/logs/eta_errors.log",
+    benchmark:
+        "results/{study}/timings/eta_errors.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/eta_errors"),
+    script:
+        "../workflow/scripts/eta_errors.py"
+
+
 rule human_ratings:
     """Measure how well the networks of a block rank the negatives that human raters judged to be false."""
     input:

@@ -51,6 +51,12 @@ def test_runs_have_the_settings_that_training_reads():
         ("dataset.resolution", 16, "dataset.resolution is 16", "greater than or equal to 32"),
         ("objectives.CL.name", "clip2", "objectives.CL.name is 'clip2'", "one of 'bcl', 'biovil', 'clip'"),
         ("objectives.DCL-LM.class_probability", "model", "objectives.DCL-LM.class_probability is 'model'", "'language model'"),
+        (
+            "objectives.DCL-LM.class_probability",
+            {"true_share": 1.5},
+            "objectives.DCL-LM.class_probability.true_share",
+            "less than 1",
+        ),
         ("objectives.CL.beta", 1, "objectives.CL.beta", "is not a known key"),
         ("similarity.aggregation", "lse+nl", "similarity.lse_sharpness must be set", "if aggregation contains lse"),
         ("training.epochs", None, "training must set", "exactly one of epochs and updates"),
@@ -229,6 +235,11 @@ CAPTIONS = tiny_words(reports={"source": "flickr8k", "path": "data/flickr8k"})
 CAPTIONED = {"source": "flickr8k", "text": "words", "resolution": 32}
 BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "direction": "text to image", "k": 10}
 CHEXPERT = {"chexpert_8x200": {"path": "data/chexpert", "lists": "data/convirt"}}
+BY_TRUTH = {
+    "CL": {"name": "cl", "switched_off_by": "true"},
+    "DCL": {"name": "dcl", "class_probability": "true"},
+    "DCL-LM": {"name": "hcl", "class_probability": ["language model", {"true_share": 0.5}]},
+}
 BY_LABELS = {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "DCL-LM": {"name": "remove", "by": "labels"}}
 
 
@@ -250,6 +261,14 @@ BY_LABELS = {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "DCL-LM": {"nam
             [
                 "objectives.Oracle needs known matches, which flickr8k does not have",
                 "objectives.DCL-LM.by needs labels, which flickr8k does not have",
+            ],
+        ),
+        (
+            {"objectives": BY_TRUTH},
+            [
+                "objectives.CL.switched_off_by needs known class probabilities, which flickr8k does not have",
+                "objectives.DCL.class_probability needs known class probabilities, which flickr8k does not have",
+                "objectives.DCL-LM.class_probability needs known class probabilities, which flickr8k does not have",
             ],
         ),
     ],

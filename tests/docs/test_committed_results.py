@@ -31,6 +31,7 @@ EXPORTED = {
             "flickr8k_soft_targets",
             "learned_targets",
             "digits_replication",
+            "eta_quality",
         )
     },
     "tuned_baseline": "tuned_baseline_small",

@@ -448,16 +448,16 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity"]
     tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
-    requested = ["similarity_histograms", "grounding_overlays", "eta_by_class"]
+    requested = ["similarity_histograms", "grounding_overlays", "eta_by_class", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, "candidates", *requested, *always]
     assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
     assert set(tradeoff) <= set(registry.SSD_FIGURES)
     one_constant = {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
-    assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", *always]
+    assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", "eta_quality", *always]
     printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
-    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates"} - printed - {"contrasts"}
+    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed - {"contrasts"}
     assert set(registry.tables_by_name(plain)) == tables
     papers = {"sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)], "relaxing-contrastiveness": registry.RECO_PLACES}
     named = {
@@ -465,7 +465,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}],
     }
     everything = registry.tables_by_name(synthetic_pairs.study(evaluation={"precision": {}}, **named))
-    assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates"}
+    assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates", "eta_quality"}
 
 
 def test_a_figure_reads_only_the_files_that_it_needs():

@@ -226,6 +226,26 @@ def test_the_data_checksum_of_an_objective_with_its_own_a_and_k_covers_the_likel
         data_checksum(older, settings)
 
 
+def test_sentences_without_their_true_class_probability_exchange_it(source, subset):
+    data = PairData(source, subset, CPU)
+    by_text = source.sentences.set_index(["report", "index"])["eta true"]
+    true = np.array([by_text[row["report"], row["index"]] for _, row in data._table.iterrows()], np.float32)
+    np.testing.assert_array_equal(data.class_probability("true"), true)
+    kept = {}
+    for share in (0.0, 0.25, 0.5, 0.75, 0.999):
+        eta = data.class_probability({"true_share": share}).numpy()
+        np.testing.assert_array_equal(np.sort(eta), np.sort(true))
+        np.testing.assert_array_equal(eta, PairData(source, subset, CPU).class_probability({"true_share": share}))
+        kept[share] = (eta == true).mean()
+    by_chance = sum((true == value).mean() ** 2 for value in np.unique(true))  # a sentence may get the value of its own class
+    for share, found in kept.items():
+        assert found == pytest.approx(share + (1 - share) * by_chance, abs=3 / len(true) ** 0.5)
+    other = dataclasses.replace(subset, seed=1)
+    assert (
+        PairData(source, other, CPU).class_probability({"true_share": 0.5}) != data.class_probability({"true_share": 0.5})
+    ).any()
+
+
 @pytest.mark.parametrize("direction", ["text", "image"])
 def test_the_oracle_removes_images_for_which_the_sentence_is_true(source, parts, direction):
     _, classes, _, images = facts(source, parts)
@@ -552,8 +572,9 @@ def test_objectives_that_need_classes_or_labels_refuse_a_source_without_them(sou
     for objective, missing in (("oracle", "known matches"), ("remove labels", "labels")):
         with pytest.raises(UserError, match=rf"needs {missing}.*source textures"):
             started(objective, source=bare, subset=own)
-    with pytest.raises(UserError, match=r"is 'true', .*source textures"):
-        started("dcl true", source=bare, subset=own)
+    for eta in ("true", {"true_share": 0.5}):
+        with pytest.raises(UserError, match=r"class_probability is .*true.*source textures"):
+            started(OBJECTIVES["dcl true"] | {"class_probability": eta}, source=bare, subset=own)
 
 
 def test_a_subset_with_leakage_is_refused(source, subset, started):
@@ -577,6 +598,9 @@ def test_the_data_checksum_covers_the_source_class_probabilities_and_language_mo
     assert checksums["cl"] == checksums["dcl"] == [source.checksum] * 2
     assert checksums["dcl lm"][0] != checksums["dcl lm"][1]
     assert checksums["switched"][0] != checksums["switched"][1]
+    other_truth = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta true": 0.5}))
+    partly = settings_of(OBJECTIVES["dcl true"] | {"class_probability": {"true_share": 0.5}})
+    assert len({source.checksum, data_checksum(source, partly), data_checksum(other_truth, partly)}) == 3
     assert checksums["dcl permuted"][0] == checksums["dcl permuted"][1] != source.checksum
 
 

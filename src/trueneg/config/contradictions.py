@@ -24,6 +24,7 @@ from trueneg.config.runs import (
     taken_over,
 )
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
+from trueneg.specs.objectives.base import uses_truth
 from trueneg.specs.schedules import Adjusted
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import UNLABELLED
@@ -187,6 +188,9 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     for name, objective in study.objectives.items():
         needs[f"objectives.{name}"] = objective.name == "oracle" and "known matches"
         needs[f"objectives.{name}.by"] = "labels" in values_of(getattr(objective, "by", None)) and "labels"
+        for key in ("class_probability", "switched_off_by"):
+            values = values_of(getattr(objective, key, None))
+            needs[f"objectives.{name}.{key}"] = any(map(uses_truth, values)) and "known class probabilities"
     for key, need in needs.items():
         if need and not study.provided[need]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"

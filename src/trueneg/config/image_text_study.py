@@ -183,6 +183,7 @@ class ImageTextStudy(TrainedStudy):
             "boxes": data.boxed,
             "greyscale images": data.greyscale,
             "known matches": data.truth_known,
+            "known class probabilities": data.probabilities_known,
             "labels": data.labelled,
             "labels with prompts": data.labelled and any(name in prompts for name in data.label_names),
         }

@@ -87,6 +87,10 @@ class TrainingJobs:
         of_study = [(label, dataset) for (name, label, _), dataset in self._datasets.items() if name == study]
         return list({(label, dataset.get("corpus")): dataset for label, dataset in of_study}.values())
 
+    def pair_sources(self, wildcards: Any) -> list[str]:
+        """Return the paths of the decoded images of an image–text study, one per data set and corpus."""
+        return [f"results/pairs/{runs.pairs_key(dataset)}.npz" for dataset in self.each_corpus(wildcards.study)]
+
     def primary_group(self, wildcards: Any) -> str | None:
         """Return the group of classes in the primary measurement."""
         return self.studies[wildcards.study].primary.group

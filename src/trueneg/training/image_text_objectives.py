@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, probability_name
 from trueneg.data.pairs.training_split import PairData, PairIndices
 from trueneg.errors import UserError
 from trueneg.losses import CrossModalLoss, Debiased, build
@@ -32,7 +32,8 @@ class ImageTextObjective:
     =================  ==========================================================================================
     directions         ``text``: texts are the anchors, images the negatives; ``image``; ``both``: mean of the two
     class_probability  a number, or the name of a class probability in the source, which gives the η of the anchor's
-                       sentence. An image anchor has the η of the sentence it is paired with
+                       sentence; ``{"true_share": s}``: see :meth:`~trueneg.data.pairs.training_split.PairData.class_probability`.
+                       An image anchor has the η of the sentence it is paired with
     a, k               η = a·p^k of the sentence's likelihood p, and its controls, in place of those in the source
     by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: that of their
                        sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`), and the threshold of
@@ -153,13 +154,13 @@ class ImageTextObjective:
         return shown & labelled
 
     def _probability(
-        self, value: float | str | None, key: str, a: float | None = None, k: float | None = None
+        self, value: float | str | Mapping[str, float] | None, key: str, a: float | None = None, k: float | None = None
     ) -> Tensor | float | None:
         """Return η of every training sentence for the name of a class probability; return a number unchanged."""
-        if not isinstance(value, str):
+        if not isinstance(value, str | Mapping):
             return value
         names = self._data.source.class_probabilities
-        if value not in names:
+        if probability_name(value) not in names:
             raise UserError(
                 f"objective {self._name}: {key} is {value!r}, which source {self._data.source.name} does not contain; expected a "
                 f"number or a name in this source ({', '.join(names) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
@@ -183,7 +184,8 @@ def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]])
     """Return a checksum of a run's inputs: the source, class probabilities, language model and weight files."""
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
-    named = [value for value in values if value in source.class_probabilities]
+    named = [probability_name(value) for value in values if isinstance(value, str | Mapping)]
+    named = [name for name in named if name in source.class_probabilities]
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name, objective.get('a') is not None)}" for name in named)]
     model: Any = model_of(settings, "objective")
     guide = model.guide_of(objective)

@@ -119,6 +119,11 @@ class PairSource:
         return self.sentences[LIKELIHOODS]
 
 
+def probability_name(setting: str | Mapping[str, float]) -> str:
+    """Return the class probability that a setting draws from: its name, or ``true`` if only a share of the sentences has it."""
+    return setting if isinstance(setting, str) else "true"
+
+
 def join_sentences(
     sentences: pd.DataFrame,
     *,

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.data.image_loading import TrainingImages
-from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
+from trueneg.randomness import seed_for
 
 
 class PairIndices(NamedTuple):
@@ -54,7 +55,7 @@ class PairData:
     """
 
     def __init__(self, source: PairSource, subset: PairSubset, device: torch.device):
-        self.source, self._device = source, device
+        self.source, self._device, self._seed = source, device, subset.seed
         self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
@@ -80,6 +81,11 @@ class PairData:
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
+
+    @property
+    def sentence_weights(self) -> Tensor:
+        """Probability that a pair drawn per image has each sentence, (S,) float64 on the CPU; sums to 1."""
+        return (self._image_counts / self._sentence_counts.double() / len(self.images)).repeat_interleave(self._sentence_counts)
 
     def units(self, unit: str) -> int:
         """Return the number of pairs per epoch."""
@@ -115,10 +121,18 @@ class PairData:
         """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""
         return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
-    def class_probability(self, name: str, a: float | None = None, k: float | None = None) -> Tensor:
-        """Return η of every sentence, (S,) float32, as :meth:`PairSource.class_probability` does."""
-        values = torch.from_numpy(self.source.class_probability(name, a, k).astype(np.float32))
-        return values[self._rows["sentences"]].to(self._device)
+    def class_probability(self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None) -> Tensor:
+        """Return η of every sentence, (S,) float32, as :meth:`PairSource.class_probability` does.
+
+        With ``{"true_share": s}``, each sentence keeps its true η with probability s; the values of the others are permuted. So
+        all s have the same values, and a sentence that keeps its η at some s keeps it at every larger one.
+        """
+        values = self.source.class_probability(probability_name(name), a, k)[self._rows["sentences"].numpy()].astype(np.float32)
+        if not isinstance(name, str):
+            generator = np.random.default_rng(seed_for(self._seed, "exchanged class probabilities"))
+            exchanged = np.flatnonzero(generator.random(len(values)) >= name["true_share"])
+            values[exchanged] = values[generator.permutation(exchanged)]
+        return torch.from_numpy(values).to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:

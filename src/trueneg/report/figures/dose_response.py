@@ -1,5 +1,6 @@
 """The gain from marking false negatives, by how well they are marked: methods and imperfect oracles on the same axes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,7 @@ from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import CURVES, ROWS, Drawing
-from trueneg.report.drawing import Figure, add_legend, finish, line_styles
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
 from trueneg.report.figures.monitors import GROUPS, over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
@@ -44,30 +45,42 @@ def dose_response(gathered: Gathered) -> Figure:
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
     last = curves[curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")]
     masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
-    rows, measured = compared_rows(gathered), gathered.primary
-    gains = paired_differences(measured.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
-    gains = gains.drop(columns="group").rename(columns={"difference": "shown"})
+    measured, gains = gathered.primary, gains_of(gathered)
     points = masks.merge(gains, on="objective")
     oracles = [name for name in dict.fromkeys(points["objective"]) if name in gathered.oracles]
     points = points[~points["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])]
     styles = line_styles(gathered.study.objectives)
     styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}  # a marker for each
-    styles = {name: styles[name]._replace(linestyle="none") for name in dict.fromkeys(points["objective"])}
+    styles = {name: styles[name] for name in dict.fromkeys(points["objective"])}
     by, title, anchors = ["monitor"], "{}", ""
     if len(groups) > 1:
         by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
-    labels = {"title": title, "ylabel": axis_label(measured, gathered.baseline), "xlabel": f"{anchors}at the last epoch"}
-    figure, panels = facets(points, *by, size=(3.2, 2.6), columns=2, share=True, **labels)
-    for plot, _, part in panels:
-        plot.axhline(0, color="0.1", linewidth=1)
-        draw_intervals(plot, part, styles, factor=scale(measured.metric))
-        plot.tick_params(labelbottom=True)
-    add_legend(figure, styles)
+    figure = gain_panels(gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True)
     what = measurement_name(measured, "test", gathered.dataset)
     texts = (f"{name}: {_described(part, measured.metric)}" for name, part in points.groupby("objective", sort=False))
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
     return finish(figure, [about, note], f"Gain by mask, {what}: {'; '.join(texts)}.")
+
+
+def gains_of(gathered: Gathered) -> pd.DataFrame:
+    """Return each objective's paired difference from the baseline in the primary measurement, as ``shown``."""
+    rows = compared_rows(gathered)
+    gains = paired_differences(gathered.primary.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
+    return gains.drop(columns="group").rename(columns={"difference": "shown"})
+
+
+def gain_panels(gathered: Gathered, points: pd.DataFrame, styles: Mapping[str, LineStyle], *by: str, **labels: Any) -> Figure:
+    """Draw gains against ``x``, one marker per objective with its interval, and one panel per value of `by`."""
+    styles = {name: style._replace(linestyle="none") for name, style in styles.items()}
+    labels["ylabel"] = axis_label(gathered.primary, gathered.baseline)
+    figure, panels = facets(points, *by, size=(3.2, 2.6), columns=2, **labels)
+    for plot, _, part in panels:
+        plot.axhline(0, color="0.1", linewidth=1)
+        draw_intervals(plot, part, styles, factor=scale(gathered.primary.metric))
+        plot.tick_params(labelbottom=True)
+    add_legend(figure, styles)
+    return figure
 
 
 def _is_comparable(gathered: Gathered, oracle: str) -> bool:

@@ -8,7 +8,7 @@ which both of its objectives inherit first.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
 from trueneg.specs.guides.base import GuideSettings
@@ -24,6 +24,7 @@ from trueneg.specs.settings import (
     Probability,
     Real,
     Settings,
+    Share,
     Sweepable,
     values_of,
 )
@@ -31,7 +32,26 @@ from trueneg.specs.settings import (
 # Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's own class.
 WordTrue = BeforeValidator(lambda value: "true" if value is True else value)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
-SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
+
+
+class PartlyTrue(Settings):
+    """The true class probability for a random share of the sentences; the others exchange theirs at random."""
+
+    true_share: Share = Field(description="share of the sentences that keep their true η; the others exchange theirs at random")
+
+
+SentenceProbability = Annotated[
+    Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue, Tag("value")]
+    | Annotated[PartlyTrue, Tag("partly true")],
+    Discriminator(lambda value: "partly true" if isinstance(value, (dict, Settings)) else "value"),
+]
+
+
+def uses_truth(class_probability: Any) -> bool:
+    """Return whether a sentence's class probability is the true one, at least for some sentences."""
+    return class_probability == "true" or isinstance(class_probability, PartlyTrue)
+
+
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
 SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"

@@ -46,6 +46,7 @@ class PairSettings(Settings):
         labelled: whether the images have labels.
         label_names: names of the labels, if there are any.
         truth_known: whether it is known, for at least some sentences, which images they describe correctly.
+        probabilities_known: whether the class probability of every sentence is known.
         boxed: whether boxes locate the findings in an image.
         boxed_splits: splits whose images may have boxes.
         greyscale: whether the images are greyscale.
@@ -58,6 +59,7 @@ class PairSettings(Settings):
     labelled: ClassVar[bool] = True
     label_names: ClassVar[Sequence[str]] = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
     truth_known: ClassVar[bool] = False
+    probabilities_known: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
     boxed_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
     greyscale: ClassVar[bool] = True

@@ -28,6 +28,7 @@ class PhantomPairSettings(SplitPairSettings):
     """Synthetic radiographs for the synthetic reports of a likelihood study."""
 
     truth_known: ClassVar[bool] = True
+    probabilities_known: ClassVar[bool] = True
     boxed: ClassVar[bool] = True
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
