@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import Tensor
+
+PERMUTED = "log_likelihood permuted"
+LIKELIHOODS = ["log_likelihood", PERMUTED, "tokens"]  # what class probabilities are made of
 
 
 def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
@@ -86,6 +90,24 @@ def from_log_likelihood(
     smallest = math.log(library.finfo(values.dtype).tiny)
     exponent = math.log(a) + k * library.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))
+
+
+def log_linear(name: str, table: "pd.DataFrame", a: float, k: float, maximum: float) -> np.ndarray:
+    """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values, float64.
+
+    Args:
+        name: ``language model``; ``permuted``: the same values assigned to random sentences; ``constant mean``: their mean, the
+            same correction for every sentence; ``length``: mean η of sentences of the same length (if it performs as well as η,
+            the language model adds nothing beyond length).
+        table: :data:`LIKELIHOODS` of each sentence: ``log_likelihood``, the same values permuted, and ``tokens``.
+        a, k, maximum: as in :func:`from_log_likelihood`.
+    """
+    likelihood = table[PERMUTED if name == "permuted" else "log_likelihood"]
+    values = np.asarray(from_log_likelihood(likelihood.to_numpy(), a, k, maximum))
+    if name == "length":
+        _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
+        return (np.bincount(length, values) / counts)[length]
+    return np.full_like(values, values.mean()) if name == "constant mean" else values
 
 
 def _library_of(values: Any) -> Any:

@@ -9,12 +9,13 @@ import pytest
 
 from tests.killed import kill_after
 from tests.text import corpus
+from trueneg.class_probability import log_linear
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.store.language_models import read_language_models
 from trueneg.text import pseudo_log_likelihood
 from trueneg.text.chunks import append_chunk, read_chunks, text_key
-from trueneg.text.eta import log_linear, write_class_probabilities
+from trueneg.text.eta import write_class_probabilities
 from trueneg.text.loading import load_language_model
 from trueneg.text.scorers import PlainBert
 from trueneg.text.scoring import score_sentences

@@ -160,7 +160,7 @@ def test_released_networks_are_evaluated_like_other_runs_and_have_no_curve(job, 
     )
     curves = pd.concat([pd.read_parquet(tmp_path / "curves.parquet"), trained], ignore_index=True)
     assert curves["epoch"].dtype == "int64"
-    figure = by_objective(SimpleNamespace(curves=curves, note=""), "loss", "Loss (nats)")
+    figure = by_objective(SimpleNamespace(curves=curves, note_on=lambda datasets, objectives: ""), "loss", "Loss (nats)")
     drawn = [line.get_label() for line in figure.axes[0].get_lines()]
     assert drawn == ["CL"]
 

@@ -88,9 +88,11 @@ def evaluation_versions(kind: str, settings: Mapping[str, Any]) -> Versions:
 
     Args:
         kind: kind of training (:func:`trueneg.config.runs.training_kind`).
-        settings: the study's evaluation settings; tasks whose section is None are left out.
+        settings: the study's evaluation settings; tasks whose section is None are left out, and optional ones without a section,
+            which earlier records do not know.
     """
-    measured = [_task(kind, name) for name in _task_names(kind) if settings.get(name, {}) is not None]
+    optional = {name: None for name, task in SPECS[kind].items() if task.OPTIONAL}
+    measured = [_task(kind, name) for name in _task_names(kind) if (optional | dict(settings)).get(name, {}) is not None]
     return _current([f"evaluation/{kind}", *measured])
 
 

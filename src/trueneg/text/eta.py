@@ -6,34 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from trueneg.class_probability import from_log_likelihood
+from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
 from trueneg.io import privacy
 from trueneg.randomness import seed_for
 
 log = logging.getLogger(__name__)
-
-PERMUTED = "log_likelihood permuted"
-LIKELIHOODS = ["log_likelihood", PERMUTED, "tokens"]  # what class probabilities are made of
-
-
-def log_linear(name: str, table: pd.DataFrame, a: float, k: float, maximum: float) -> np.ndarray:
-    """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values, float64.
-
-    Args:
-        name: ``language model``; ``permuted``: the same values assigned to random sentences; ``constant mean``: their mean, the
-            same correction for every sentence; ``length``: mean η of sentences of the same length (if it performs as well as η,
-            the language model adds nothing beyond length).
-        table: :data:`LIKELIHOODS` of each sentence: ``log_likelihood``, the same values permuted, and ``tokens``.
-        a, k, maximum: as in :func:`trueneg.class_probability.from_log_likelihood`.
-    """
-    likelihood = table[PERMUTED if name == "permuted" else "log_likelihood"]
-    values = np.asarray(from_log_likelihood(likelihood.to_numpy(), a, k, maximum))
-    if name == "length":
-        _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
-        return (np.bincount(length, values) / counts)[length]
-    return np.full_like(values, values.mean()) if name == "constant mean" else values
 
 
 def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path) -> None:
@@ -44,8 +22,8 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
         seed: seed of the permutation.
         eta: parquet file to write: ``report``, ``index``, ``eta``, its controls ``eta permuted``, ``eta constant`` and
-            ``eta by length`` (:func:`log_linear`), and what another a and k need: ``log_likelihood`` (per token if so set), the
-            same values permuted, and ``tokens``.
+            ``eta by length`` (:func:`trueneg.class_probability.log_linear`), and what another a and k need:
+            ``log_likelihood`` (per token if so set), the same values permuted, and ``tokens``.
     """
     table, restricted = privacy.read_table(likelihoods)
     if settings["per_token"]:

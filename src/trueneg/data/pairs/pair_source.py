@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
-from trueneg.text.eta import LIKELIHOODS, PERMUTED, log_linear
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
 # The column of each class probability η that a config can select; a source contains those that are known.

@@ -9,6 +9,7 @@ from trueneg.specs.tasks.images.linear_probe import LinearProbeSettings
 class AugmentedProbeSettings(LinearProbeSettings):
     """A linear classifier on the frozen encoder, trained on augmented images as in the public code of DCL, HCL and BCL."""
 
+    VERSION = 1  # of its own
     ROWS = ("augmented linear probe",)
     OPTIONAL = "measured only if given, because it encodes the labelled images again in every epoch"
 
