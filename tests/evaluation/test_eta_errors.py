@@ -66,6 +66,7 @@ def test_errors_are_means_over_the_pairs_that_training_draws(measured):
     table, subsets = measured(
         source,
         LM={"class_probability": "language model"},
+        own={"class_probability": "language model", "a": 0.4, "k": 0.1},  # in place of the source's 0.25 and 0.35
         true={"class_probability": "true"},
         exchanged={"class_probability": {"true_share": 0.0}},
         constant={"class_probability": 0.1},
@@ -73,7 +74,8 @@ def test_errors_are_means_over_the_pairs_that_training_draws(measured):
     )
     rho = source.sentences.groupby("class")["eta true"].first()
     for subset in subsets:
-        values = {"LM": source.sentences["eta"], "constant": np.full(len(source.sentences), 0.1)}
+        values = {"LM": source.sentences["eta"], "own": 0.4 * (source.sentences["eta"] / 0.25) ** (0.1 / 0.35)}
+        values |= {"constant": np.full(len(source.sentences), 0.1)}
         values |= {"CL": np.zeros(len(source.sentences)), "true": source.sentences["eta true"]}
         for name, eta in values.items():
             assert table.loc[f"{name}-{subset.seed}"].tolist() == pytest.approx(by_hand(source, subset, eta, rho), rel=1e-5)

@@ -40,8 +40,9 @@ def write_eta_errors(*, runs: str | Path, sources: Sequence[str], subsets: Seque
         rho = data.class_probability("true").double() if is_true else shares[data.class_of]
         weights = data.sentence_weights * (data.class_of >= 0)
         for run in listed:
-            setting = run["settings"]["objective"].get("class_probability", 0.0)
-            eta = data.class_probability(setting) if isinstance(setting, str | Mapping) else torch.full_like(rho, setting)
+            objective = run["settings"]["objective"]
+            setting, a, k = objective.get("class_probability", 0.0), objective.get("a"), objective.get("k")
+            eta = data.class_probability(setting, a, k) if isinstance(setting, str | Mapping) else torch.full_like(rho, setting)
             error = (1 / (1 - eta.double()) - 1 / (1 - rho)).abs()
             rows.append((run["id"], *((weights * each).sum().item() / weights.sum().item() for each in (error, eta))))
     write_tables({errors: pd.DataFrame(rows, columns=["run", "error of η", "mean η"])})
