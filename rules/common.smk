@@ -87,6 +87,16 @@ def setting(place, **functions):
     return of_job
 
 
+def protocol_of(wildcards):
+    """Return the committed protocol of a study; None if it has none."""
+    return protocols[wildcards.study]
+
+
+def simulated_settings(wildcards):
+    """Return the settings of a study's process and of its sweeps."""
+    return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
+
+
 def growing(section, gpus=None, **functions):
     """Return a job's resources from a section of the configuration; memory and time are multiplied by the attempt number.
 
@@ -95,7 +105,11 @@ def growing(section, gpus=None, **functions):
 
     def of_attempt(key):
         first = setting(f"{section}/{key}", **functions)
-        return lambda wildcards, attempt: first(wildcards) * attempt
+
+        def attempted(wildcards, attempt):
+            return first(wildcards) * attempt
+
+        return attempted
 
     def gres(wildcards):
         return f"{GRES}:{gpus(wildcards)}" if gpus(wildcards) else None

@@ -87,7 +87,7 @@ rule compare:
     params:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=lambda wildcards: protocols[wildcards.study],
+        protocol=protocol_of,
     script:
         "../workflow/scripts/compare.py"
 

@@ -15,7 +15,7 @@ rule simulate:
         **growing("{study}"),
     params:
         **versions.version_parameter("simulation"),
-        settings=lambda wildcards: config[wildcards.study]["process"] | config[wildcards.study]["sweeps"],
+        settings=simulated_settings,
     script:
         "../workflow/scripts/simulate.py"
 
