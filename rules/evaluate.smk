@@ -188,7 +188,7 @@ rule eta_by_class:
 rule eta_errors:
     """Measure how far the class probabilities of each run are from the known ones."""
     input:
-        runs="results/{study}/artefacts/runs.json",
+        runs=trainings.every(rules.evaluate.output.runs),
         sources=trainings.pair_sources,
         subsets=trainings.every(rules.subsets.output.subsets),
     output:

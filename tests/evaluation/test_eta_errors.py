@@ -42,7 +42,7 @@ def measured(tmp_path):
         ]
         (tmp_path / "runs.json").write_text(json.dumps(runs))
         table = tmp_path / "errors.parquet"
-        write_eta_errors(runs=tmp_path / "runs.json", sources=[str(places[0])], subsets=[str(places[1])], errors=table)
+        write_eta_errors(runs=[tmp_path / "runs.json"], sources=[str(places[0])], subsets=[str(places[1])], errors=table)
         return pd.read_parquet(table).set_index("run"), subsets
 
     return errors

@@ -15,8 +15,10 @@ from trueneg.data.pairs.training_split import PairData
 from trueneg.io.files import write_tables
 from trueneg.store.records import RunRecord, read_json
 
+Files = Sequence[str | Path]
 
-def write_eta_errors(*, runs: str | Path, sources: Sequence[str], subsets: Sequence[str], errors: str | Path) -> None:
+
+def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str | Path) -> None:
     r"""Write the mean η of each run and its error, the last term of Sample-Specific Debiasing's Proposition 1.
 
     .. math:: E_x \Bigl| \frac{1}{1 - \eta(x)} - \frac{1}{1 - \rho(c_x)} \Bigr|
@@ -25,7 +27,7 @@ def write_eta_errors(*, runs: str | Path, sources: Sequence[str], subsets: Seque
     the share of training images that show the class. A run without class probabilities counts as η = 0.
 
     Args:
-        runs: records of the runs (artefact ``runs.json``).
+        runs: records of the runs (``artefacts/runs``), one file per objective and block of seeds.
         sources: files of the sources (``results/pairs``).
         subsets: files of the subsets; the folder of each is the label of its data set.
         errors: parquet file to write: ``run``, ``error of η``, ``mean η``.
@@ -33,7 +35,8 @@ def write_eta_errors(*, runs: str | Path, sources: Sequence[str], subsets: Seque
     path_of = {Path(path).stem: path for path in sources}
     of_seed = {(Path(path).parent.name, seed): part for path in subsets for seed, part in read_pair_subsets(path).items()}
     rows = []
-    for (source, label, seed), listed in itertools.groupby(sorted(read_json(runs, list[RunRecord]), key=_data_of), _data_of):
+    recorded = sorted((run for path in runs for run in read_json(path, list[RunRecord])), key=_data_of)
+    for (source, label, seed), listed in itertools.groupby(recorded, _data_of):
         data = PairData(read_pairs(path_of[source]), of_seed[label, seed], torch.device("cpu"))
         shares = data.shown.double().mean(0).clamp(max=1 - 1 / len(data.images))  # ρ = 1 would give an infinite error
         is_true = "true" in data.source.class_probabilities
