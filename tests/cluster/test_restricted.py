@@ -9,6 +9,7 @@ from tests.io.test_privacy import SECRET, write_reports
 from tests.projects import Project, new_project
 from tests.studies import tiny_words
 from trueneg.io import privacy
+from trueneg.io.seals import seal
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +39,9 @@ def test_restricted_text_is_in_no_log_of_slurm(slurm, tmp_path):
     assert [name for name, text in logs_of(project).items() if SECRET.lower() in text.lower()] == []
 
     unscorable = {"report": ["a"], "patient": ["a"], "index": [0], "sentence": [f"{SECRET} [MASK]."], "marked": [False]}
-    privacy.write_table(pd.DataFrame(unscorable), project.path / TEXT / "sentences.parquet", restricted=True)
+    sentences = project.path / TEXT / "sentences.parquet"
+    privacy.write_table(pd.DataFrame(unscorable), sentences, restricted=True)
+    seal(project.path / "results", [sentences])  # or the job would refuse the file before it reads a sentence
     crashed = slurm.submit(project, f"{TEXT}/eta.parquet", *LOUD, "--retries", "0", "--allowed-rules", "score", "eta")
     assert crashed.wait(PATIENCE) == 1
     (failed,) = slurm.jobs(project, "score")
