@@ -79,6 +79,16 @@ def test_two_shares_show_no_trend(tmp_path):
     assert "Slope" not in footnote(registry.figures_by_name(of.study)["eta_quality"].made(of))
 
 
+def test_a_trend_over_one_seed_has_no_interval(tmp_path):
+    objectives = synthetic_pairs.settings()["objectives"] | PARTLY
+    synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(objectives=objectives, seeds=1))
+    of = Gathered(tmp_path / "artefacts")
+    note = footnote(registry.figures_by_name(of.study)["eta_quality"].made(of))
+    assert "Slope on the error over DCL-true, DCL-50, DCL-0: " in note
+    assert "[no interval]" in note
+    assert "nan" not in note
+
+
 @pytest.mark.parametrize("objectives", [{}, {"DCL-LM": {"name": "dcl", "class_probability": 0.1}}])
 def test_studies_without_several_named_class_probabilities_have_no_figure(objectives):
     few = {name: each for name, each in synthetic_pairs.settings()["objectives"].items() if name not in ("DCL-true", *objectives)}

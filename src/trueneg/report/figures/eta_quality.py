@@ -65,7 +65,7 @@ def eta_quality(gathered: Gathered) -> Figure:
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
-    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]"
+    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]" if trend["low"].notna().all() else "{shown:+.2g} [no interval]"
     slopes = [f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})." for row in records(trend)]
     text = "{objective}: error {error of η:.3g}, mean η {mean η:.2g}, gain "
     texts = [text.format(**row) + value_text(row, metric, True) for row in records(points)]
