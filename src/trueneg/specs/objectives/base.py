@@ -26,7 +26,6 @@ from trueneg.specs.settings import (
     Settings,
     Share,
     Sweepable,
-    format_value,
     values_of,
 )
 
@@ -217,7 +216,8 @@ class ProbabilityObjective(PairObjective):
         for name in values_of(self.class_probability) if self.a is not None else ():
             if name not in FROM_LIKELIHOODS:
                 expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
-                raise ValueError(f".class_probability is {format_value(name)!r}, which does not depend on a and k; {expected}")
+                shown = name if isinstance(name, PartlyTrue) else repr(name)
+                raise ValueError(f".class_probability is {shown}, which does not depend on a and k; {expected}")
 
 
 class SimilarityObjective(PairObjective):
