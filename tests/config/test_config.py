@@ -166,6 +166,12 @@ THEORY = {"kind": "theory", "title": "T"}
         (tiny_study(), "primary.group", "macro", ["primary.group is 'macro'", "nothing, common, rare, the name of a class"]),
         (tiny_study(), "published", [PUBLISHED | {"methods": {"BCL": "x"}}], ["published.0.methods", "'BCL'", "DCL-true"]),
         (tiny_study(), "published", [PUBLISHED | {"settings": {"size=3": "4"}}], ["published.0.settings", "'size=3'", "digits"]),
+        (
+            tiny_study(),
+            "published",
+            [PUBLISHED | {"measured_task": "linear"}],
+            ["published.0.measured_task", "'linear'", "measured tasks: knn, mean classifier, linear probe"],
+        ),
         (tiny_study(), "objectives.DCL-true.class_probability", 1, ["is 1", "less than 1", "'low'", "'high'", "'true'"]),
         (LIKELIHOOD, "reports.source", "openi", ["reports.source is 'openi'", "'image_table', 'mimic_cxr', 'open_i', 'phantom'"]),
         (LIKELIHOOD, "reports", {"reports": 10}, ["reports.source is missing"]),

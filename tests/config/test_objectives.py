@@ -87,6 +87,11 @@ def of_pairs(name):
             {"a": None, "k": None},
             "class_probability is 'true'",
         ),
+        (
+            {"name": "dcl", "class_probability": {"true_share": 0.5}, "a": 0.2, "k": 0.35},
+            {"a": None, "k": None},
+            "class_probability is true_share=0.5, which",
+        ),
     ],
 )
 def test_settings_that_exclude_each_other_are_rejected(settings, change, fact):

@@ -33,6 +33,7 @@ CLAIMED = [
     *[("open_i", AUC, "DCL-LM", f"{ETA}{eta}", 1, 3) for eta in (0.05, 0.1)],
     *[("open_i", OWN | {"metric": "Recall"} | study, "DCL-LM", "CL", 100, 1) for study in (ONE, TWO)],
     *[("open_i", OWN | {"metric": "MedR"} | study, "DCL-LM", "CL", 1, 0) for study in (ONE, TWO)],
+    *[("bcl_cifar10_small", size, "BCL-paper", "CL", 100, 1) for size in (N_62, N_254)],
     *[("bcl_cifar10_small", size, "HCL", "DCL", 100, 1) for size in (N_62, N_254)],
     ("bcl_cifar10_small", N_254, "BCL-paper", "HCL", 100, 2),
     ("bcl_cifar10_small", N_62, "BCL-paper", "HCL", 100, 1),

@@ -122,7 +122,8 @@ def rows(of, datasets=("phantom",), spread=0.008, gains=GAINS):
             shared = generator.normal(0, 0.02)
             for label, (objective, variant) in variants(of).items():
                 gain = gains[objective] + generator.normal(0, spread)
-                eta = json.loads(variant).get("class_probability", 0)
+                eta = json.loads(variant).get("class_probability")
+                eta = eta if isinstance(eta, float) else 0.0
                 run = {"dataset": dataset, "objective": objective, "variant": variant, "seed": seed}
                 run["run"] = ids[dataset, label, seed]
                 for measured, level, factor in measurements():

@@ -21,7 +21,8 @@ PARTLY = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quality") / "artefacts"
-    synthetic_pairs.write(folder, synthetic_pairs.settings(objectives=synthetic_pairs.settings()["objectives"] | PARTLY))
+    first = {"HCL-50": PARTLY["HCL-50"]}  # alone of its kind, so it has no trend
+    synthetic_pairs.write(folder, synthetic_pairs.settings(objectives=first | synthetic_pairs.settings()["objectives"] | PARTLY))
     return folder
 
 
@@ -77,6 +78,16 @@ def test_two_shares_show_no_trend(tmp_path):
     table = registry.tables_by_name(of.study)["eta_quality"].made(of)
     assert sorted(table.values["objective"]) == ["CL", "DCL", "DCL-LM", "DCL-true"]
     assert "Slope" not in footnote(registry.figures_by_name(of.study)["eta_quality"].made(of))
+
+
+def test_a_trend_over_one_seed_has_no_interval(tmp_path):
+    objectives = synthetic_pairs.settings()["objectives"] | PARTLY
+    synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(objectives=objectives, seeds=1))
+    of = Gathered(tmp_path / "artefacts")
+    note = footnote(registry.figures_by_name(of.study)["eta_quality"].made(of))
+    assert "Slope on the error over DCL-true, DCL-50, DCL-0: " in note
+    assert "[no interval]" in note
+    assert "nan" not in note
 
 
 @pytest.mark.parametrize("objectives", [{}, {"DCL-LM": {"name": "dcl", "class_probability": 0.1}}])

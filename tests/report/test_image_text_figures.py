@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from scipy import stats
 
+from trueneg.config import runs
 from trueneg.errors import UserError
 from trueneg.report import build, registry
 from trueneg.report.drawing import alternative_text, footnote
@@ -296,6 +297,13 @@ def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(sw
     assert {"CL", "ReCo"} <= set(lines_of(figure.axes[0])) <= {"CL", "ReCo", "DCL-LM", "DCL-true", "Oracle"}
 
 
+def test_a_variant_with_a_partly_true_class_probability_has_the_name_of_its_runs():
+    swept = {"name": "dcl", "class_probability": ["true", {"true_share": 0.5}]}
+    of = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | {"DCL": swept})
+    (_, (label, variant)) = runs.variants(of)["DCL"].items()
+    assert label == variant_name("DCL", variant) == "DCL,class_probability=true_share=0.5"
+
+
 def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
     expected = {variants[1]: 0.1, variants[0]: 0.2}
@@ -453,7 +461,9 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, "candidates", *requested, *always]
     assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
     assert set(tradeoff) <= set(registry.SSD_FIGURES)
-    one_constant = {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
+    one_constant = {
+        "DCL": {"name": "dcl", "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"]}
+    }
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
     assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", "eta_quality", *always]
     printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}

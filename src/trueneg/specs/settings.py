@@ -11,7 +11,14 @@ Value = TypeVar("Value")
 
 
 def format_value(value: Any) -> str:
-    """Format a sweep value for labels, with numbers in their shortest form."""
+    """Format a sweep value for labels, with numbers in their shortest form; a mapping like the settings that it came from.
+
+    Example:
+        >>> format_value(0.50), format_value({"true_share": 0.5})
+        ('0.5', 'true_share=0.5')
+    """
+    if isinstance(value, dict):
+        return " ".join(f"{key}={part!r}" for key, part in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -38,7 +38,7 @@ def gains_by_error(gathered: Gathered) -> tuple[pd.DataFrame, pd.DataFrame]:
     Returns:
         One row per objective with the columns of the artefact (means over seeds) and those of
         :func:`~trueneg.report.figures.dose_response.gains_of`; the baseline is the point with η = 0. And one row (or none, if
-        fewer than three) for the objectives that differ only in the share of sentences with the true η: their names
+        fewer than three) for the most objectives that differ only in the share of sentences with the true η: their names
         (``objective``), and the slope of the measurement on the error of η (``shown``), fitted in each seed, with a t interval.
     """
     rows = gathered.primary.rows_of(compared_rows(gathered)).merge(gathered.read(ERRORS).drop_duplicates(), on="run")
@@ -48,7 +48,8 @@ def gains_by_error(gathered: Gathered) -> tuple[pd.DataFrame, pd.DataFrame]:
     gains = errors.reset_index().merge(gains_of(gathered), on="objective", how="left").fillna({"shown": 0.0})
     names = [name for name, each in settings.items() if uses_truth(each.class_probability)]
     others = [settings[name].model_copy(update={"class_probability": 0.0}) for name in names]
-    alike = [name for name, other in zip(names, others, strict=True) if other == others[0]]
+    groups = ([name for name, other in zip(names, others, strict=True) if other == first] for first in others)
+    alike = max(groups, key=len, default=[])
     if len(alike) < 3:
         return gains, gains.iloc[:0]
     by_seed = rows[rows["objective"].isin(alike)].groupby("seed")
@@ -65,7 +66,7 @@ def eta_quality(gathered: Gathered) -> Figure:
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
-    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]"
+    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]" if trend["low"].notna().all() else "{shown:+.2g} [no interval]"
     slopes = [f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})." for row in records(trend)]
     text = "{objective}: error {error of η:.3g}, mean η {mean η:.2g}, gain "
     texts = [text.format(**row) + value_text(row, metric, True) for row in records(points)]

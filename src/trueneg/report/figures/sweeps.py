@@ -88,7 +88,7 @@ def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
     objectives: Mapping[str, Any] = study.objectives if study.tuning is None else {}
     for label, objective in objectives.items():
         values = getattr(objective, field) if objective.name == name else None
-        if isinstance(values, list) and sum(not isinstance(value, str) for value in values) > 1:
+        if isinstance(values, list) and sum(isinstance(value, int | float) for value in values) > 1:
             return label
     return None
 

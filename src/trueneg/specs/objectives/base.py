@@ -54,7 +54,9 @@ def uses_truth(class_probability: Any) -> bool:
 
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
-SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
+SENTENCE_ETA = (
+    "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true, true_share)"
+)
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
 
@@ -203,7 +205,7 @@ class ProbabilityObjective(PairObjective):
 
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     a: Sweepable[OpenFraction] | None = Field(
-        None, description="η = a·p^k, and its controls, with this a in place of the text study's; set it together with k"
+        None, description="η = a·p^k, and its controls, with this a in place of the text study's a and maximum; needs k"
     )
     k: Sweepable[NonNegative] | None = Field(None, description="exponent in η = a·p^k; set it together with a")
 
@@ -214,7 +216,8 @@ class ProbabilityObjective(PairObjective):
         for name in values_of(self.class_probability) if self.a is not None else ():
             if name not in FROM_LIKELIHOODS:
                 expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
-                raise ValueError(f".class_probability is {name!r}, which does not depend on a and k; {expected}")
+                shown = name if isinstance(name, PartlyTrue) else repr(name)
+                raise ValueError(f".class_probability is {shown}, which does not depend on a and k; {expected}")
 
 
 class SimilarityObjective(PairObjective):
