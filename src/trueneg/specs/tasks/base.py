@@ -31,7 +31,6 @@ class Task(Settings):
         NEEDS: what the data must provide: a key of :attr:`trueneg.config.image_text_study.ImageTextStudy.provided`.
         METRICS: display formats and directions of its metrics; other metrics are plain numbers, and larger is better.
         CHANCE: chance level by metric, where known.
-        encoder_passes: passes of the image encoder over the training images, in forward passes; a backward pass counts as two.
     """
 
     ROWS: ClassVar[tuple[str, ...]]
@@ -39,7 +38,11 @@ class Task(Settings):
     NEEDS: ClassVar[str | None] = None
     METRICS: ClassVar[Mapping[str, DisplayedMetric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
-    encoder_passes: ClassVar[float] = 0.0
+
+    @property
+    def encoder_passes(self) -> float:
+        """Passes of the image encoder over the labelled images, in forward passes; a backward pass counts as two."""
+        return 0.0
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         """Yield the measurements that a study's rows contain if its data provide what the task needs."""

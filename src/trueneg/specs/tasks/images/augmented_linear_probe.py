@@ -16,7 +16,7 @@ class AugmentedProbeSettings(LinearProbeSettings):
     update_batch_norm: Boolean = Field(True, description="update the encoder's batch statistics, as the public code does")
 
     @property
-    def encoder_passes(self) -> float:  # type: ignore[override]  # a class attribute of other tasks
+    def encoder_passes(self) -> float:
         """Passes over the labelled images, for all label pools and fractions."""
         return self.epochs * sum(self.label_fractions) * len(self.label_pools)
 

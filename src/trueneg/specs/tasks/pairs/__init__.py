@@ -56,7 +56,7 @@ class ClassifierSettings(Task):
     weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
 
     @property
-    def encoder_passes(self) -> float:  # type: ignore[override]  # a class attribute of other tasks
+    def encoder_passes(self) -> float:
         """Passes over the training images, for all fractions."""
         return self.PASSES * self.epochs * sum(self.fractions)
 
