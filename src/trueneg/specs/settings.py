@@ -59,6 +59,12 @@ Count = Annotated[Integer, Field(ge=1, le=10**9)]  # larger values are mistakes 
 CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
 AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
+# Whether, how many or which share of unusable rows and images may be left out.
+SkipIncomplete = Annotated[
+    Annotated[bool, Tag("bool")] | Annotated[Count, Tag("int")] | Annotated[OpenFraction, Tag("float")],
+    Discriminator(lambda setting: type(setting).__name__),
+    BeforeValidator(_from_text),
+]
 # Names become parts of file paths and labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 

@@ -65,9 +65,10 @@ class NamedSection(Content):
 
 
 class Source(NamedSection):
-    """The training data: name and checksum."""
+    """The training data: name, checksum, and what was left out of them, in a sentence."""
 
     checksum: str
+    skipped: str = ABSENT
 
 
 class Length(Content):

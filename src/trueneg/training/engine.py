@@ -177,7 +177,7 @@ class TrainingJob:
         self._write_finished(run, folder, training, rows)
         record = run.to_json() | {
             "id": identifier,
-            "source": {"name": self._source.name, "checksum": self._source.checksum},
+            "source": {key: value for key in ("name", "checksum", "skipped") if (value := getattr(self._source, key))},
             "data": self._training.data_checksum(self._source, run.settings),
             "files": files,
             "images": len(self._subset_of(run).train),

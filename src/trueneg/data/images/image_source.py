@@ -24,6 +24,7 @@ class ImageSource:
         labels: int64, shape (n,), from 0 to the number of classes − 1; −1: unlabelled.
         is_test: bool, shape (n,): True for the official test images; all False if there is no official split.
         class_names: name of each class, in the order of the labels.
+        skipped: a sentence about the images left out, by kind (:meth:`trueneg.data.skipping.Skipped.sentence`); empty if none.
 
     Attributes:
         checksum: hexadecimal SHA-256 of the decoded images, labels and is_test, independent of the file format.
@@ -43,6 +44,7 @@ class ImageSource:
     labels: np.ndarray
     is_test: np.ndarray
     class_names: tuple[str, ...]
+    skipped: str = ""
     checksum: str = field(init=False)
 
     def __post_init__(self):
@@ -66,7 +68,8 @@ def read_source(path: str | Path) -> ImageSource:
     """
     with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
         arrays = {name: archive[name] for name in ("images", "labels", "is_test")}
-        source = ImageSource(str(archive["name"]), **arrays, class_names=tuple(map(str, archive["class_names"])))
+        texts = {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
+        source = ImageSource(str(archive["name"]), **arrays, **texts)
         require_checksum(source.checksum, archive)
     return source
 

@@ -46,6 +46,7 @@ class PairSource:
         shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
             false negatives for a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
         restricted: whether images and text are confidential: never shown, and stored in files that only their owner can read.
+        skipped: a sentence about the rows and images left out, by kind; empty if none.
         language_model: the language model that embeds the sentences: its ``folder`` (or hub name), ``revision`` and ``checksum``.
 
     Attributes:
@@ -74,6 +75,7 @@ class PairSource:
     label_names: tuple[str, ...]
     shown: np.ndarray
     restricted: bool = False
+    skipped: str = ""
     language_model: Mapping[str, Any] | None = None
     checksum: str = field(init=False)
 
@@ -173,6 +175,7 @@ def write_pairs(source: PairSource, path: str | Path) -> None:
     privacy.write_table(source.sentences, sentences_of(path), source.restricted)
     arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
     listed = {"label_names": np.array(source.label_names, dtype=np.str_), "language_model": json.dumps(source.language_model)}
+    listed["skipped"] = source.skipped
     with privacy.owner_only(source.restricted):
         write_arrays(path, arrays | listed)
 
@@ -192,6 +195,7 @@ def read_pairs(path: str | Path) -> PairSource:
         sentences, restricted = privacy.read_table(sentences_of(path))
         arrays: dict[str, Any] = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
         names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
+        names["skipped"] = str(archive.get("skipped", ""))
         names["language_model"] = json.loads(str(archive.get("language_model", "null")))
         source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
         require_checksum(source.checksum, archive)

@@ -151,6 +151,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     remarks = headroom_remarks(pd.DataFrame(comparison.get("headroom", ())))
     stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
     note = gathered.study.note
+    skipped = sorted({f"{run['source']['name']}: {run['source']['skipped']}" for run in runs if "skipped" in run["source"]})
     cpus = {record["machine"].get("cpu") for run in runs for record in (run, run.get("evaluated", run))} - {None}
     marks = [
         (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
@@ -166,6 +167,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
         (note, note),
         (stale, f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they were made."),
         *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
+        *((sentence, sentence) for sentence in skipped),
         (len(cpus) > 1, f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly between them."),
         (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
     ]

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from trueneg.specs.pairs.base import OwnTextSettings, SplitPairSettings
-from trueneg.specs.settings import Boolean, PathText, technical
+from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
 
 
 class ImageTableSettings(OwnTextSettings):
@@ -18,10 +18,10 @@ class ImageTableSettings(OwnTextSettings):
     table: PathText = technical(..., "path of the table")
     image_column: str = Field("image", description="name of the column with the images' file names, relative to the folder")
     split_sentences: Boolean = Field(True, description="true: texts are split into sentences; false: each text is one sentence")
-    skip_incomplete: Boolean = Field(
+    skip_incomplete: SkipIncomplete = Field(
         False,
         description="true: leave out and count rows without an image, text or patient, with a missing image file, or with the "
-        "image and text of an earlier row; false: refuse them",
+        "image and text of an earlier row, up to a tenth of all rows; a number or a share: up to so many; false: refuse them",
     )
 
 
