@@ -76,6 +76,20 @@ def test_another_scale_of_eta_trains_only_the_objective_that_uses_it(finished, t
     assert len(added) == 2
 
 
+def test_why_names_the_language_model_behind_a_control_of_its_class_probabilities(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    control = {"DCL-permuted": {"name": "dcl", "class_probability": "permuted"}}
+    project.configure(words=tiny_words(), world=tiny_world(objectives=tiny_world()["objectives"] | control))
+    project.run("models")
+    runs = RunStore(project.path / "results/runs").records()
+    models = {}
+    for identifier, record in runs.items():
+        why = json.loads(project.trueneg("why", identifier, "--json", "-").stdout)
+        models[record["objective"]] = [model["name"] for model in why["language models"]]
+    assert models["DCL-permuted"] == models["DCL-LM"] != []
+    assert models["CL"] == models["Oracle"] == []
+
+
 def test_soft_targets_and_learned_thresholds_train_on_pairs(tmp_path):
     softmax = {"name": "softmax", "temperature": 0.1, "share": 0.4}
     both = {"directions": "both"}

@@ -93,8 +93,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             candidates = _candidates(folder / "candidates.parquet", comparison, runs)
             origin |= {"comparison": comparison, "candidates": candidates}
     for run in runs:
-        objective = run["settings"]["objective"]
-        if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
+        if "language_model" in versions.training_versions(run["settings"]):
             reports = run["settings"]["dataset"]["text"]
     marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
     states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
