@@ -105,8 +105,6 @@ def decode_upright(encoded: bytes | None, mode: str, longest: float = np.inf) ->
         if image.mode.startswith("I"):
             image = _in_8_bits(image)
         elif image.mode in ALPHA or "transparency" in image.info:
-            if depth == 16 and image.mode == "RGB":
-                raise UnreadableImageError("has a transparent colour of 16 bits per channel", SAVE, OTHER_FORMAT)
             if depth < 8 and image.mode == "L":  # pillow scales the pixels, but not the transparent level
                 image.info["transparency"] *= 255 // (2**depth - 1)
             rgba = image.convert("RGBA")
@@ -152,6 +150,8 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
         raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as a file.", OTHER_FORMAT)
     if tags.get(254, 0) & 1 or 50706 in tags:
         raise UnreadableImageError("is a raw photograph or begins with a preview", CONVERT, OTHER_FORMAT)
+    if image.format == "PNG" and encoded[24] == 16 and image.mode == "RGB" and "transparency" in image.info:
+        raise UnreadableImageError("has a transparent colour of 16 bits per channel", SAVE, OTHER_FORMAT)
     if image.mode == "F":
         raise UnreadableImageError("has floating-point pixels; expected integers", SAVE, OTHER_FORMAT)
     if max(image.size) > longest * min(image.size):
