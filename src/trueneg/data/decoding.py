@@ -14,21 +14,14 @@ import numpy as np
 from PIL import Image, ImageOps
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
-REPLACE, CONVERT, SAVE = (
-    "Replace the file with an undamaged copy.",
-    "Convert it to PNG or JPEG.",
-    "Save it with 8 bits per channel.",
-)
+REPLACE = "Replace the file with an undamaged copy."
+CONVERT = "Convert it to PNG or JPEG with 8 bits per channel."
 # Kinds of unusable images.
-DAMAGED, LARGE, OTHER_FORMAT, UNOPENED = (
-    "damaged",
-    "that are too large",
-    "in formats that cannot be read",
-    "that cannot be opened",
-)
+DAMAGED, LARGE, UNOPENED = "damaged", "that are too large", "that cannot be opened"
+OTHER_FORMAT = "in formats that cannot be read"
 # What is wrong with content that pillow cannot read, by its first bytes.
 OTHER_CONTENT = {
-    rb"\x89PNG|\xff\xd8|RIFF....WEBP|II\*\0|MM\0\*|BM|GIF8": ("is damaged (its header is invalid, or it has no pixels)", REPLACE),
+    rb"\x89PNG|\xff\xd8|RIFF....WEBP|II\*\0|MM\0\*|BM|GIF8": ("is damaged, has no pixels, or is of an unusual variant", REPLACE),
     rb"\Z": ("is an empty file", REPLACE),
     rb"....ftyp(he|mif1|msf1|avi)": ("is a HEIC or AVIF image", CONVERT),
     rb".{128}DICM": ("is a DICOM file", CONVERT),
@@ -53,9 +46,10 @@ class UnreadableImageError(Exception):
         self.remedy, self.kind = remedy, kind
 
 
-def decode_images(
-    encoded: Sequence[bytes | None], mode: str, resolution: int | None
-) -> Iterator[np.ndarray | UnreadableImageError]:
+Decoded = np.ndarray | UnreadableImageError
+
+
+def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[Decoded]:
     """Decode images in threads (pillow releases the GIL) and resize them as :func:`resize_images` does.
 
     Args:
@@ -67,7 +61,7 @@ def decode_images(
         uint8 images of shape (C, H, W), in input order; in place of an unusable image, what is wrong with it.
     """
 
-    def decode(content: bytes | None) -> np.ndarray | UnreadableImageError:
+    def decode(content: bytes | None) -> Decoded:
         try:
             return channels_first(_resized(decode_upright(content, mode), resolution))
         except UnreadableImageError as error:
@@ -135,9 +129,8 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
                 image.verify()
                 image = Image.open(io.BytesIO(encoded), formats=FORMATS)
         except Image.UnidentifiedImageError:
-            reason, remedy = next(
-                OTHER_CONTENT[start] for start in OTHER_CONTENT if re.match(start, encoded, re.DOTALL | re.IGNORECASE)
-            )
+            starts = (start for start in OTHER_CONTENT if re.match(start, encoded, re.DOTALL | re.IGNORECASE))
+            reason, remedy = OTHER_CONTENT[next(starts)]
             kind = DAMAGED if remedy == REPLACE else OTHER_FORMAT
             raise UnreadableImageError(f"{reason}; expected a PNG, JPEG, WebP, TIFF, BMP or GIF image", remedy, kind) from None
         # The further pictures of an MPO file are other views or depth maps.
@@ -151,9 +144,9 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
     if tags.get(254, 0) & 1 or 50706 in tags:
         raise UnreadableImageError("is a raw photograph or begins with a preview", CONVERT, OTHER_FORMAT)
     if image.format == "PNG" and encoded[24] == 16 and image.mode == "RGB" and "transparency" in image.info:
-        raise UnreadableImageError("has a transparent colour of 16 bits per channel", SAVE, OTHER_FORMAT)
+        raise UnreadableImageError("has a transparent colour of 16 bits per channel", CONVERT, OTHER_FORMAT)
     if image.mode == "F":
-        raise UnreadableImageError("has floating-point pixels; expected integers", SAVE, OTHER_FORMAT)
+        raise UnreadableImageError("has floating-point pixels; expected integers", CONVERT, OTHER_FORMAT)
     if max(image.size) > longest * min(image.size):
         problem = "is {} × {} pixels; expected an aspect ratio of at most {}".format(*image.size, longest)
         raise UnreadableImageError(problem, "Crop or remove it.", "that are too narrow")
@@ -215,7 +208,7 @@ def _in_8_bits(image: Image.Image) -> Image.Image:
     highest = 2 ** min(16, *tags.get(258, (16,))) - 1
     if levels.min() < 0 or levels.max() > highest:
         problem = f"has levels from {levels.min():,} to {levels.max():,}; expected 0 to {highest:,}"
-        raise UnreadableImageError(problem, SAVE, OTHER_FORMAT)
+        raise UnreadableImageError(problem, CONVERT, OTHER_FORMAT)
     scaled = ((levels.astype(np.uint32) * 510 + highest) // (2 * highest)).astype(np.uint8)
     if tags.get(262) == 0:  # white is zero
         scaled = 255 - scaled
