@@ -202,7 +202,7 @@ def cut(path):
         (lambda own: (own / "cow").mkdir(), r"own/cow: found an empty folder; expected images \(.*\.png"),
         (lambda own: write_picture(own / "1.png", 1), r"own/1.png .* class folder"),
         (lambda own: (own / "cat/1.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0"), r"own/cat/1.heic is a HEIC.*onvert it"),
-        (lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"), r"own/dog/2.JPEG is damaged .*PNG.*JPEG"),
+        (lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"), r"own/dog/2.JPEG is damaged, .*PNG.*JPEG"),
         (lambda own: (own / "cat/0.png").write_bytes(b""), r"own/cat/0.png .*PNG.*JPEG"),
         (lambda own: list(map(cut, (own / "dog/0.png", own / "cat/1.jpg"))), r"own/cat/1.jpg .*damaged"),
         (lambda own: (own / "cat/4.png").symlink_to("x"), r"own/cat/4.png .*no readable content"),
@@ -396,7 +396,7 @@ def test_other_columns_are_reported(tmp_path, table, present):
     [
         (None, "no readable content"),
         (b"", "is an empty file"),
-        (b"GIF89a", "is damaged .*expected a PNG"),
+        (b"GIF89a", "is damaged, .*expected a PNG"),
         (pngs(random_images(1))[0][:-40], "damaged"),
         (encoded(picture(0), "JPEG")[:-40], "damaged"),
         (encoded(Image.new("F", (4, 5)), "TIFF"), "floating-point"),
