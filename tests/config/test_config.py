@@ -15,6 +15,7 @@ from trueneg.cli.main import main
 from trueneg.config import reference
 from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.errors import UserError
+from trueneg.store.data_input import of_images
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,6 +106,22 @@ def test_an_unknown_key_is_rejected_in_every_section(path, letters):
 def test_an_unknown_key_suggests_the_nearest_key_whatever_the_name_of_the_study(name):
     sentences = mistakes(**{name: with_key(tiny_study(), "training.batchsize", 128)})
     assert sentences == [f"{name}.training.batchsize is not a known key; did you mean batch_size?"]
+
+
+def test_only_own_images_may_be_skipped():
+    own = {"source": "image_folder", "path": "folder", "test": 0.2, "resolution": 8}
+    assert loaded(tiny_study(dataset=own)).dataset.skip_incomplete is False
+    for allowed in (True, 3, 0.05):
+        study = loaded(tiny_study(dataset=own | {"skip_incomplete": allowed}))
+        assert study.dataset.skip_incomplete == allowed
+        assert of_images(study.dataset.model_dump()).settings["skip_incomplete"] == allowed
+    strict, skipping = (
+        of_images(loaded(tiny_study(dataset=own | {"skip_incomplete": allowed})).dataset.model_dump()) for allowed in (False, 3)
+    )
+    assert "skip_incomplete" not in strict.settings  # jobs of earlier versions are not rerun
+    assert strict.place != skipping.place
+    (sentence,) = mistakes(tiny=tiny_study(dataset={"source": "stl10", "path": "folder", "skip_incomplete": True}))
+    assert all(fact in sentence for fact in ("dataset.skip_incomplete", "image_folder or parquet"))
 
 
 def test_unlabelled_images_are_limited_by_the_source_and_exclude_rare_classes():

@@ -59,10 +59,10 @@ def assert_holds(cache, paths, mode):
     resolution=st.integers(1, 64),
     mode=st.sampled_from(["L", "RGB"]),
     fit=st.sampled_from(["crop", "stretch"]),
-    stored=st.sampled_from(["L", "RGB", "RGBA", "P", "LA", "1"]),
+    stored=st.sampled_from(["L", "RGB", "P", "1"]),
 )
 def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolution, mode, fit, stored):
-    image = picture(width * height, width, height, "RGB").convert("L" if stored in ("LA", "1") else "RGB").convert(stored)
+    image = picture(width * height, width, height, "RGB").convert("L" if stored == "1" else "RGB").convert(stored)
     pixels = decode_square(encoded(image), mode, resolution, fit)
     resized = Resize(resolution if fit == "crop" else (resolution, resolution))(image.convert(mode))
     expected = np.asarray(CenterCrop(resolution)(resized))
@@ -156,15 +156,15 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
     whole = encoded(picture(0, 200, 150), "JPEG")
     files.paths[0].write_bytes(whole[: len(whole) // 2])
     files.paths[1].write_text("no image")
-    files.paths[2].write_bytes(encoded(Image.fromarray(np.zeros((20, 20), np.uint16))))
+    files.paths[2].write_bytes(encoded(Image.new("F", (20, 20)), "TIFF"))
     files.paths[3].write_bytes(encoded(Image.new("L", (4, 400))))
     with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
     lines = str(error.value).split("\n")
     expected = (
         r"is damaged \(.*truncated.*\)\. Replace the file",
-        r"is neither a PNG nor a JPEG image\. Replace",
-        r"has pixels of mode I(;16)?; expected 8 bits per channel\. Save the images with 8 bits per channel",
+        r"is in another format, or not an image; expected a PNG, JPEG",
+        r"has floating-point pixels; expected integers\. Convert it",
         r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):

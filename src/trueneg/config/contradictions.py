@@ -27,7 +27,7 @@ from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, T
 from trueneg.specs.objectives.base import uses_truth
 from trueneg.specs.schedules import Adjusted
 from trueneg.specs.settings import format_value, values_of
-from trueneg.specs.sources import UNLABELLED
+from trueneg.specs.sources import OWN, UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable, measured_by
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
@@ -152,6 +152,8 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
     unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
     if unlabelled > available:
         yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
+    if study.dataset.skip_incomplete and study.dataset.source not in OWN:
+        yield f"dataset.skip_incomplete is set; expected only for your own images ({' or '.join(OWN)}); remove it"
     if "oracle" not in study.primary.model_fields_set and not unlabelled:
         yield "primary.oracle is missing; expected an objective whose name is oracle, or none: all images have labels"
     for key in ("size", "blur") if {*values_of(study.augmentation.name)} != {"color"} else ():

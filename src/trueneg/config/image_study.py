@@ -32,6 +32,7 @@ from trueneg.specs.settings import (
     Positive,
     Settings,
     Share,
+    SkipIncomplete,
     Sweepable,
     technical,
 )
@@ -66,6 +67,10 @@ class DatasetSettings(Settings):
     )
     validation: Share = Field(0.1, description="fraction of the training images held out for validation; 0: none")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
+    skip_incomplete: SkipIncomplete = Field(
+        False,
+        description="for own images; true: skip up to a tenth, if unreadable; a number or share: up to so many; false: refuse",
+    )
 
     @property
     def resplit(self) -> bool:

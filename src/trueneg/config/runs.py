@@ -351,8 +351,8 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
 def source_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's decoded source, shared by studies that read the same files at the same size."""
     reading = {key: settings[key] for key in ("source", "path", "resolution")}
-    if settings.get("unlabelled"):  # if unset, keep the name of sources decoded before the key existed
-        reading["unlabelled"] = settings["unlabelled"]
+    # If unset, keep the name of sources decoded before these keys existed.
+    reading |= {key: settings[key] for key in ("unlabelled", "skip_incomplete") if settings.get(key)}
     size = f"-{settings['resolution']}px" if settings["resolution"] else ""
     return f"{settings['source']}{size}-{_digest(reading)}"
 

@@ -1,11 +1,12 @@
 """Cache of decoded images: several threads decode and resize each image once into a memory-mapped file of uint8 pixels.
 
 A cache is a folder with ``images.u8`` (the pixels of all images, concatenated) and, for each **shard** (a few megabytes of
-complete images), ``shards/000123.json`` with the checksums of its pixels and of its inputs. A shard is reused only if both
-checksums match. An interrupted build therefore resumes where it stopped, replacing an image file rebuilds only its shard, and
-a damaged shard is rebuilt. The result is a read-only memory map of the file, which
-:func:`trueneg.data.pairs.pair_source.write_pairs` accepts without loading it into memory. The cache may be removed once the
-pairs are written; keep it if decoding is slow and the same images will be used with other sentences.
+complete images), ``shards/000123.json`` with the checksums of its pixels and of its inputs, and a list of its unusable images.
+A shard is reused only if both checksums match. An interrupted build therefore resumes where it stopped, replacing an image file
+rebuilds only its shard, and a damaged shard is rebuilt. The result is a read-only memory map of the file, or of a copy
+(``usable.u8``) without the unusable images, which :func:`trueneg.data.pairs.pair_source.write_pairs` accepts without loading it
+into memory. The cache may be removed once the pairs are written; keep it if decoding is slow and the same images will be used
+with other sentences.
 """
 
 import hashlib
@@ -19,21 +20,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 from tqdm import tqdm
 
-from trueneg.data.decoding import UnreadableImageError, channels_first, open_image, refused_if_damaged
+from trueneg.data.decoding import UNOPENED, UnreadableImageError, channels_first, decode_upright
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import refuse
+from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
 
 log = logging.getLogger(__name__)
+Mistake = tuple[int, str, str]  # position of an unusable image, its kind, and the message
 
 SHARD_BYTES = 4 * 1024**2  # work that each thread can lose if the job is killed, and bytes read at once to verify a shard
 LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
 # Ways to fit an image to a square. If the preprocessing of one changes, change its string, so that cached images are rebuilt.
-TREATMENTS = {"crop": "exif, bilinear, centre 1", "stretch": "exif, bilinear, both sides 1"}
+TREATMENTS = {"crop": "exif, white, bilinear, centre 1", "stretch": "exif, white, bilinear, both sides 1"}
 
 
 def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[tuple[int, int], tuple[int, int]]:
@@ -63,12 +66,11 @@ def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[
 def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = "crop") -> np.ndarray:
     """Decode an image upright and resize it to a square (bilinear with antialiasing, as in pillow).
 
-    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to a pillow image, or,
-    if it is stretched, those of ``Resize((resolution, resolution))``. A JPEG file is converted to greyscale by taking its luma,
-    which differs from pillow's ``convert("L")`` by rounding and where colours are clipped.
+    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to the result of
+    :func:`trueneg.data.decoding.decode_upright`, or, if it is stretched, those of ``Resize((resolution, resolution))``.
 
     Args:
-        encoded: content of a PNG or JPEG file.
+        encoded: content of the image file.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the square, in pixels.
         fit: ``"crop"`` scales the image and keeps the central square; ``"stretch"`` resizes both sides and keeps the whole image.
@@ -77,8 +79,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
         uint8, shape (channels, resolution, resolution).
 
     Raises:
-        UnreadableImageError: if the image is damaged, is neither PNG nor JPEG, has more than 8 bits per channel, or has an
-            aspect ratio above :data:`LONGEST`.
+        UnreadableImageError: if the image cannot be used, or has an aspect ratio above :data:`LONGEST`.
 
     Example:
         >>> import io
@@ -87,16 +88,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
         >>> decode_square(stream.getvalue(), "RGB", 10).shape
         (3, 10, 10)
     """
-    image = open_image(encoded)
-    if max(image.size) > LONGEST * min(image.size):
-        size = "is {} × {} pixels".format(*image.size)
-        raise UnreadableImageError(f"{size}; expected an aspect ratio of at most {LONGEST}", "Crop or remove it.")
-    with refused_if_damaged("is damaged ({})"):
-        if mode == "L":
-            image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
-        ImageOps.exif_transpose(image, in_place=True)  # without in_place, every image would be copied
-        image.load()  # before the next line reads the mode: loading can change a palette
-        image = image if image.mode == mode else image.convert(mode)  # converting to the same mode would copy the image
+    image = decode_upright(encoded, mode, LONGEST)
     resized, (left, top) = square_in(image.size, resolution, fit)
     if image.size != resized:
         image = image.resize(resized, Image.Resampling.BILINEAR)
@@ -108,22 +100,31 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
 def cache_images(
     images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, fit: str = "crop", threads: int = 1
 ) -> np.memmap:
+    """Return the squares of n images, all of which must be usable; see :func:`cache_usable_images`."""
+    return cache_usable_images(images, folder, None, mode=mode, resolution=resolution, fit=fit, threads=threads)[0]
+
+
+def cache_usable_images(
+    images: EncodedImages, folder: str | Path, skipped: Skipped | None, *, mode: str, resolution: int, fit: str, threads: int
+) -> tuple[np.memmap, np.ndarray]:
     """Decode and resize the images that are not yet in the cache, with :func:`decode_square`.
 
     Args:
         images: n encoded images.
         folder: cache folder; entries for other images or another size are replaced. Only one build may run at a time.
+        skipped: counts of unusable images, which are left out; None: they are refused.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
         fit: ``"crop"`` or ``"stretch"``.
         threads: number of decoding threads; each holds at most :data:`SHARD_BYTES` of pixels in memory.
 
     Returns:
-        uint8, shape (n, channels, resolution, resolution): a read-only memory map.
+        uint8, shape (m, channels, resolution, resolution): the usable images, as a read-only memory map; and bool, shape (n,):
+        which images are usable.
 
     Raises:
         UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); also if
-            the disk has too little free space.
+            too many are unusable, or the disk has too little free space.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])
@@ -131,23 +132,27 @@ def cache_images(
     stamps = images.stamps()
     shards = {folder / "shards" / f"{number:06d}.json": number * count for number in range(math.ceil(len(images) / count))}
 
-    def make(description: Path) -> tuple[int, list[str]]:
+    def make(description: Path) -> tuple[int, list[Mistake]]:
         """Build a shard unless it is cached; return the number of cached images and the errors."""
         first = shards[description]
         part = images.part(slice(first, first + count))
         inputs = "\n".join([TREATMENTS[fit], mode, str(resolution), *stamps[first : first + count]])
         with pixels.open("r+b") as stream:
             stream.seek(first * size)
-            if description.is_file() and description.read_bytes() == _described(inputs, stream.read(len(part) * size)):
-                return len(part), []
+            if description.is_file():
+                content, squares = description.read_bytes(), stream.read(len(part) * size)
+                listed = content.partition(b"\n")[2]
+                if content == _described(inputs, squares, listed) and (skipped is not None or not listed):
+                    return len(part), [(first + position, kind, said) for position, kind, said in json.loads(listed or b"[]")]
             squares, mistakes = _decode_all(part, mode, resolution, fit)
             stream.seek(first * size)
             stream.write(squares)
-        # Written last, and only if all images of the shard are usable.
-        if not mistakes:
+        # Written last, and only if all images of the shard are usable, or may be left out and will not become readable.
+        if not mistakes or (skipped is not None and all(kind != UNOPENED for _, kind, _ in mistakes)):
+            listed = json.dumps(mistakes).encode() if mistakes else b""
             with atomic_write(description) as temporary:
-                temporary.write_bytes(_described(inputs, squares))
-        return 0, mistakes
+                temporary.write_bytes(_described(inputs, squares, listed))
+        return 0, [(first + position, kind, said) for position, kind, said in mistakes]
 
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     with pixels.open("ab") as opened:
@@ -160,25 +165,38 @@ def cache_images(
         made = list(tqdm(pool.map(make, shards), "image shards", len(shards), disable=None))
     cached = sum(cached for cached, _ in made)
     log.info("%s images of %d × %d pixels, %s of them from the cache", f"{len(images):,}", resolution, resolution, f"{cached:,}")
-    refuse([mistake for _, mistakes in made for mistake in mistakes])
-    return np.memmap(pixels, np.uint8, "r", shape=shape)
+    mistakes = [mistake for _, shard in made for mistake in shard]
+    usable, decoded = np.ones(len(images), bool), np.memmap(pixels, np.uint8, "r", shape=shape)
+    if skipped is None:
+        refuse([message for *_, message in mistakes])
+    elif mistakes:
+        for position, kind, _ in mistakes:
+            usable[position] = False
+            skipped.add(kind, 1)
+        skipped.check()
+        with (folder / "usable.u8").open("wb") as stream:
+            for number in np.flatnonzero(usable).tolist():
+                stream.write(decoded[number])
+        decoded = np.memmap(folder / "usable.u8", np.uint8, "r", shape=(int(usable.sum()), *shape[1:]))
+    return decoded, usable
 
 
-def _described(inputs: str, pixels: bytes) -> bytes:
+def _described(inputs: str, pixels: bytes, mistakes: bytes) -> bytes:
     """Describe a shard by its inputs and its pixels; the checksum detects disk errors and partial writes, not tampering."""
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
-    return json.dumps({"inputs": digest, "checksum": zlib.crc32(pixels)}).encode()
+    description = json.dumps({"inputs": digest, "checksum": zlib.crc32(mistakes, zlib.crc32(pixels))}).encode()
+    return description + b"\n" + mistakes if mistakes else description
 
 
-def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> tuple[bytes, list[str]]:
-    """Decode images to squares; also return an error message for each unusable image, whose pixels are 0."""
+def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> tuple[bytes, list[Mistake]]:
+    """Decode images to squares; also return what is wrong with each unusable image, whose pixels are 0."""
     squares = np.zeros((len(images), len(mode), resolution, resolution), np.uint8)
-    mistakes = []
+    mistakes: list[Mistake] = []
     for position, content in enumerate(images.read()):
         try:
             squares[position] = decode_square(content, mode, resolution, fit)
         except UnreadableImageError as error:
-            mistakes.append(f"{images.name(position)} {error}. {error.remedy}")
+            mistakes.append((position, error.kind, f"{images.name(position)} {error}. {error.remedy}"))
     return squares.tobytes(), mistakes
 
 

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from tqdm import tqdm
 
+from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image
 from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, refuse
 from trueneg.errors import UserError
 from trueneg.io.reading import reason
@@ -134,6 +136,29 @@ class ParquetImages:
 
 
 EncodedImages = ImageFiles | ParquetImages
+
+
+def check_images(
+    images: EncodedImages, *, limit: int | None = None, decode: bool = False, longest: float = np.inf
+) -> list[tuple[int, UnreadableImageError]]:
+    """Check images by the code that decodes them, with a progress bar.
+
+    Args:
+        images: n encoded images.
+        limit: number of images to check, the first ones; None: all.
+        decode: whether to decode each image; else, only if its completeness cannot be seen otherwise.
+        longest: maximum aspect ratio: for the images of pairs, :data:`trueneg.data.image_cache.LONGEST`.
+
+    Returns:
+        The position of each unusable image, and what is wrong with it.
+    """
+    chosen, unusable = images.part(slice(limit)), []
+    for position, content in enumerate(tqdm(chosen.read(), "images", len(chosen), disable=None)):
+        try:
+            decode_upright(content, "L", longest) if decode else inspect_image(content, longest)
+        except UnreadableImageError as error:
+            unusable.append((position, error))
+    return unusable
 
 
 def _stamp(file: Path) -> str:

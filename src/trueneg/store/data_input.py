@@ -38,7 +38,7 @@ class DataInput(NamedTuple):
 def of_images(dataset: Mapping[str, Any]) -> DataInput:
     """Return the images of a data set, given its settings."""
     settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    settings |= {"unlabelled": dataset["unlabelled"]} if dataset["unlabelled"] else {}  # omit the default so that no job is rerun
+    settings |= {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}  # so that no job is rerun
     return DataInput(f"sources/{source_key(dataset)}", "images", settings)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.data.identical_images import describe_identical
 from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.subsets import DRAWING
@@ -22,6 +23,7 @@ def load_source(
     resolution: int | None = None,
     download: bool = False,
     unlabelled: int | None = None,
+    skip_incomplete: float = False,
 ) -> ImageSource:
     """Read and decode all images of a source.
 
@@ -31,6 +33,7 @@ def load_source(
         resolution: side in pixels of the square that images are resized to; None keeps the original size.
         download: whether to download the source into `path` if it is missing.
         unlabelled: number of unlabelled images to add; at most the number in :data:`trueneg.specs.sources.UNLABELLED`.
+        skip_incomplete: how many unusable images may be left out of the user's own (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if files of the source are missing, damaged or have an unexpected layout.
@@ -40,11 +43,13 @@ def load_source(
         (1797, 1, 8, 8)
     """
     options: dict[str, Any] = {"resolution": resolution, "download": download}
-    if unlabelled:  # most sources have no such argument
-        options["unlabelled"] = unlabelled
+    options |= {"unlabelled": unlabelled} if unlabelled else {}  # most sources have no such argument
+    options |= {"skip_incomplete": skip_incomplete} if skip_incomplete else {}
     loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
     size, classes, tests = " × ".join(map(str, loaded.images.shape[1:])), len(loaded.class_names), loaded.is_test.sum()
     logger.info(f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
+    if identical := describe_identical(loaded.images):
+        logger.warning(f"{source}: {identical}")
     return loaded
 
 

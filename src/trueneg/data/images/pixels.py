@@ -1,49 +1,83 @@
 """Decode all images of a source into one array."""
 
 import itertools
+import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trueneg.data.decoding import UnreadableImageError, decode_images, open_image
 from trueneg.data.image_files import EncodedImages
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.mistakes import refuse
+from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 
-GREY_MODES = {"1", "L", "LA", "La"}
+GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B"}
 IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
 
+logger = logging.getLogger(__name__)
 
-def read_pixels(images: EncodedImages, mode: str | None, resolution: int | None) -> np.ndarray:
-    """Decode same-size images, or resize to one size.
+
+def decoded_source(
+    name: str,
+    images: EncodedImages,
+    labels: np.ndarray,
+    is_test: np.ndarray,
+    class_names: tuple[str, ...],
+    *,
+    place: Path,
+    mode: str | None = None,
+    resolution: int | None = None,
+    skip_incomplete: float = False,
+) -> ImageSource:
+    """Decode same-size images, or resize to one size, and leave out unusable ones if `skip_incomplete` allows it.
 
     Args:
-        images: encoded images, at least one.
-        mode: ``"L"`` (greyscale) or ``"RGB"``; None: that of the first image.
+        name, labels, is_test, class_names: as in :class:`ImageSource`.
+        images: n encoded images, at least one.
+        place: folder of the images, for messages.
+        mode: ``"L"`` (greyscale) or ``"RGB"``; None: greyscale if all readable images are, else RGB.
         resolution: side in pixels of the square to resize to; None keeps the original size.
-
-    Returns:
-        uint8, shape (n, C, H, W).
+        skip_incomplete: how many unusable images may be left out, as in :class:`Skipped`.
 
     Raises:
-        UserError: names the first image that cannot be decoded or, without `resolution`, differs in size from the first.
+        UserError: names all images that are unusable, unless they may be left out, or that, without `resolution`, differ in size
+            from the first; also if a class loses all of its training or test images.
     """
+    mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
+    skipped = Skipped(place, len(images), "images", skip_incomplete)
     pixels: Any = None
-    done, contents = 0, images.read()
-    try:
-        while encoded := list(itertools.islice(contents, IMAGES_PER_BATCH)):
-            mode = mode or ("L" if is_grey(encoded[0]) else "RGB")
-            for image in decode_images(encoded, mode, resolution):
-                if pixels is None:
-                    pixels = np.empty((len(images), *image.shape), np.uint8)
-                if image.shape != pixels.shape[1:]:
-                    size, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
-                    remedy = "Set dataset.resolution to resize all images to one size."
-                    raise UnreadableImageError(f"is {size} pixels; expected {expected} as in the first image", remedy)
-                pixels[done] = image
-                done += 1
-    except UnreadableImageError as error:
-        raise UserError(f"{images.name(done)} {error}. {error.remedy}") from error
-    return pixels
+    usable = np.zeros(len(images), bool)
+    mistakes: list[str] = []
+    differing: list[str] = []
+    contents = images.read()
+    batches = iter(lambda: list(itertools.islice(contents, IMAGES_PER_BATCH)), [])
+    for position, image in enumerate(itertools.chain.from_iterable(decode_images(some, mode, resolution) for some in batches)):
+        if isinstance(image, UnreadableImageError):
+            skipped.add(image.kind, 1)
+            mistakes.append(f"{images.name(position)} {image}. {image.remedy}")
+            continue
+        if pixels is None:
+            pixels = np.empty((len(images), *image.shape), np.uint8)
+        if image.shape == pixels.shape[1:]:
+            pixels[position], usable[position] = image, True
+        else:
+            size, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
+            problem = f"{images.name(position)} is {size} pixels; expected {expected} as in the first usable image"
+            differing.append(f"{problem}. Set dataset.resolution to resize all images to one size.")
+    refuse([] if skip_incomplete else mistakes, differing)
+    skipped.check()
+    for split, chosen in (("training", ~is_test), ("test", is_test)):
+        lost = np.setdiff1d(labels[chosen], labels[chosen & usable])
+        if len(lost):
+            problem = f"no {split} image of class {class_names[lost[0]]} is usable (classes without any: {len(lost)})"
+            raise UserError(f"{place}: {problem}; replace some of these images, or remove the class. {mistakes[0]}")
+    if mistakes:
+        logger.warning("%s: %s %s", place, skipped.sentence(), " ".join(mistakes[:10]))
+    pixels = pixels if usable.all() else pixels[usable]
+    return ImageSource(name, pixels, labels[usable], is_test[usable], class_names, skipped.sentence())
 
 
 def is_grey(encoded: bytes | None) -> bool:

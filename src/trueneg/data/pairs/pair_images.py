@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ class PairImages:
             true; None: unknown.
         shown: bool, shape (n, classes): whether a sentence of the class is true of the image.
         tables: additional tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
+        skipped: a sentence about the rows left out, by kind, without names; empty if none.
     """
 
     images: EncodedImages | np.ndarray
@@ -43,6 +44,16 @@ class PairImages:
     probabilities: pd.DataFrame | None = None
     shown: np.ndarray | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    skipped: str = ""
+
+    def usable(self, chosen: np.ndarray) -> "PairImages":
+        """Return the annotations of some images, chosen by a bool array of shape (n,); encoded images are kept as they are."""
+        reports = self.reports[chosen]
+        listed = {name: table for name, table in self.tables.items() if "report" in table}
+        tables = {**self.tables, **{name: table[table["report"].isin(reports)] for name, table in listed.items()}}
+        labels = self.labels if self.labels.empty else self.labels[chosen]
+        shown = None if self.shown is None else self.shown[chosen]
+        return replace(self, reports=reports, patients=self.patients[chosen], labels=labels, shown=shown, tables=tables)
 
 
 def check_count(count: int | None, available: int, what: str) -> None:

@@ -17,7 +17,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import class_name, sorted_names
-from trueneg.data.images.pixels import is_grey, read_pixels
+from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -26,14 +26,17 @@ from trueneg.specs.sources import data_name
 LAYOUT = "one subfolder of images per class, or with train and test, each with one subfolder per class"
 SPLITS = ("train", "test")
 NAMES_OF_SPLITS = {*SPLITS, "training", "testing", "val", "valid", "validation"}
-IMAGES = (".png", ".jpg", ".jpeg")
-OTHER_IMAGES = (".bmp", ".gif", ".heic", ".pgm", ".ppm", ".tif", ".tiff", ".webp")  # refused, because images are never ignored
+# Files with other suffixes are ignored; whether one of these can be read depends on its content.
+IMAGES: tuple[str, ...] = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".tif", ".tiff", ".bmp", ".gif")
+IMAGES += (".avif", ".dcm", ".dicom", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".pbm", ".pgm", ".ppm", ".svg")
 
 logger = logging.getLogger(__name__)
 
 
-def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
-    """Load the user's own data from a folder with one subfolder of PNG and JPEG files per class.
+def load(
+    path: str | Path | None, *, resolution: int | None = None, download: bool = False, skip_incomplete: float = False
+) -> ImageSource:
+    """Load the user's own data from a folder with one subfolder of images per class.
 
     Images are read as greyscale if all of them are, else as RGB. They are sorted by class and path, the test images last; classes
     are numbered in the order of their names (:func:`~trueneg.data.images.labels.sorted_names`).
@@ -42,6 +45,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         path: folder of the class folders, or of ``train`` and ``test``.
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
+        skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if a folder is missing, unreadable or has an unexpected layout, or an image cannot be used.
@@ -55,16 +59,16 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     names = sorted_names(splits[0])
     listed = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
     images = ImageFiles(tuple(file for _, file in listed))
-    pixels = read_pixels(images, "L" if all(map(is_grey, images.read())) else "RGB", resolution)
     is_test = np.arange(len(listed)) >= sum(map(len, splits[0].values()))
     labels = np.array([label for label, _ in listed], np.int64)
-    return ImageSource(data_name("image_folder", path), pixels, labels, is_test, names)
+    how: dict[str, Any] = {"resolution": resolution, "skip_incomplete": skip_incomplete}
+    return decoded_source(data_name("image_folder", path), images, labels, is_test, names, place=folder, **how)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the images of all classes in the folder ``path``."""
     classes = map(_subfolders, _split_folders(required_path(settings["path"], "image_folder", LAYOUT)))
-    return UserFiles(images=[file for place in itertools.chain(*classes) for file in _files(place) if _has_suffix(file, IMAGES)])
+    return UserFiles(images=[file for place in itertools.chain(*classes) for file in _files(place) if _is_image(file)])
 
 
 def _split_folders(folder: Path) -> list[Path]:
@@ -87,26 +91,25 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
     if len(places) < 2:
         expected = "at least two subfolders of images, one per class"
         raise UserError(f"{folder}: found {contents(folder)}; expected {expected}. Set dataset.path to the folder that has them.")
-    loose = [file for file in _visible(folder) if _has_suffix(file, IMAGES + OTHER_IMAGES) and not os.path.isdir(file)]
+    loose = [file for file in _visible(folder) if _is_image(file) and not os.path.isdir(file)]
     mistakes = [f"{file} is not in a class folder; move the image to one or remove it." for file in loose]
     files_of: dict[str, list[Path]] = {}
-    ignored = []
+    ignored: list[Path] = []
     for place in places:
         name, files = class_name(place.name), _files(place)
-        images, others = ([file for file in files if _has_suffix(file, suffixes)] for suffixes in (IMAGES, OTHER_IMAGES))
-        ignored += [file for file in files if not _has_suffix(file, IMAGES + OTHER_IMAGES)]
+        images = list(filter(_is_image, files))
+        ignored += itertools.filterfalse(_is_image, files)
         if name is None:
             mistakes.append(f"{folder} has a class folder named {place.name!r}; expected printable characters; rename it.")
-        elif others:
-            count = f"{len(others):,} of {len(images) + len(others):,} images, such as {others[0].name}, are in other formats"
-            mistakes.append(f"{place}: {count}; expected PNG or JPEG; convert them.")
         elif not images:
-            mistakes.append(f"{place}: found {contents(place)}; expected PNG or JPEG images; add some or remove the folder.")
+            expected = f"images (files named *{', *'.join(IMAGES[:9])})"
+            mistakes.append(f"{place}: found {contents(place)}; expected {expected}; add some or remove the folder.")
         else:
             files_of.setdefault(name, []).extend(images)
     refuse(mistakes)
     if ignored:
-        logger.warning("%s: ignored %s files that are not images, such as %s.", folder, f"{len(ignored):,}", ignored[0])
+        count, suffixes = f"{len(ignored):,} files", ", ".join(IMAGES[:9])
+        logger.warning("%s: ignored %s, such as %s: the names of images end in %s.", folder, count, ignored[0], suffixes)
     return files_of
 
 
@@ -137,8 +140,8 @@ def _files(folder: Path) -> list[Path]:
     return [Path(place, name) for place, name in sorted(files)]
 
 
-def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
-    return file.suffix.lower() in suffixes
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in IMAGES
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:

@@ -14,7 +14,7 @@ from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
-from trueneg.data.images.pixels import read_pixels
+from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -25,21 +25,25 @@ LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
 
 
-def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
+def load(
+    path: str | Path | None, *, resolution: int | None = None, download: bool = False, skip_incomplete: float = False
+) -> ImageSource:
     """Load the user's own data from a folder of parquet files.
 
-    The first image determines whether all images are read as greyscale or RGB. Labels are class indices or class names. The
+    Images are read as greyscale if all of them are, else as RGB. Labels are class indices or class names. The
     names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
 
     Args:
         path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
+        skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
-    return read_folder(required_path(path, "parquet", LAYOUT, download), data_name("parquet", path), resolution)
+    folder = required_path(path, "parquet", LAYOUT, download)
+    return read_folder(folder, data_name("parquet", path), resolution, skip_incomplete=skip_incomplete)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -71,7 +75,12 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
 
 
 def read_folder(
-    folder: Path, name: str, resolution: int | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
+    folder: Path,
+    name: str,
+    resolution: int | None,
+    class_names: tuple[str, ...] = (),
+    rows: Mapping[str, int] | None = None,
+    skip_incomplete: float = False,
 ) -> ImageSource:
     """Read the splits ``train`` and ``test`` of a folder of parquet files.
 
@@ -82,7 +91,8 @@ def read_folder(
         class_names: class names of a known dataset; names in the files' metadata take precedence. Without any names, the labels
             serve as names.
         rows: number of images per split of a known dataset, whose images are read as RGB; None: any number, the test split is
-            optional, and the first image determines whether all images are read as greyscale or RGB.
+            optional, and images are read as greyscale if all of them are, else as RGB.
+        skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
@@ -112,8 +122,9 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    images = read_pixels(ParquetImages(columns, places), "RGB" if rows else None, resolution)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= counts["train"], class_names)
+    images, is_test = ParquetImages(columns, places), np.arange(len(labels)) >= counts["train"]
+    how: dict[str, Any] = {"mode": "RGB" if rows else None, "resolution": resolution, "skip_incomplete": skip_incomplete}
+    return decoded_source(name, images, labels, is_test, class_names, place=folder, **how)
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
@@ -151,7 +162,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
         if has_encoded_images(types.get(column, pa.null())) and _is_label(types.get("label", pa.null())):
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
-    images = "img or image: struct<bytes: binary, path: string>, the content of PNG or JPEG files"
+    images = "img or image: struct<bytes: binary, path: string>, the content of image files"
     expected = f"{images}, and label: int64 (the class number) or string (its name)"
     raise UserError(f"{file} has the columns {present or '(none)'}; expected {expected}. Rename or convert the columns.")
 
