@@ -206,9 +206,9 @@ def test_damage_is_noticed_or_harmless_and_the_check_agrees_with_the_job(tmp_pat
     else:
         pixels = decoded()
         assert not check_images(images)
-        # Zeros are not noticed in the scans of progressive files.
-        in_scan = form == "JPEG" and (damage is zero_tail or (len(content) > 2_000 and kind[1] != "RGB+progressive"))
-        assert np.array_equal(pixels, whole) or not (damage is truncated or form == "PNG" or in_scan)
+        # Only PNG files have checksums; libjpeg decodes overwritten bytes to other pixels.
+        is_partial = damage is truncated or (damage is zero_tail and form == "JPEG")
+        assert np.array_equal(pixels, whole) or not (is_partial or form == "PNG")
 
 
 def chunk(kind, content):
@@ -325,14 +325,6 @@ def test_jpeg_pixels_are_those_of_measured_studies(stored, mode):
         image.draft("YCbCr" if stored == "RGB" else "L", None)
         expected = np.asarray(image).reshape(30, 40, -1)[..., 0]
     assert np.array_equal(pixels_of(content, mode), expected)
-
-
-def test_a_flat_jpeg_with_zeros_in_its_scan_is_not_called_damaged():
-    image = Image.new("RGB", (800, 800), (200, 30, 90))
-    image.paste(picture(0, 100, 100), (0, 0))
-    content = encoded(image, "JPEG", optimize=True)
-    assert bytes(64) in content[content.rfind(b"\xff\xda") :]
-    assert len(pixels_of(content)) == 800
 
 
 DAMAGED = (b"", encoded(picture(0))[:-60], b"no image", encoded(Image.new("F", (40, 30)), "TIFF"))

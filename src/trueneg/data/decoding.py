@@ -90,8 +90,6 @@ def decode_upright(encoded: bytes | None, mode: str, longest: float = np.inf) ->
         if mode == "L":
             image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
         image.load()
-        if (zeros := _zeros_in_jpeg(encoded, image)) and _uniform_blocks(image) < zeros / 2:
-            raise UnreadableImageError(f"is damaged ({zeros:,} consecutive bytes are zero)")
     with refused_if_damaged(*EXIF_DAMAGED):
         ImageOps.exif_transpose(image, in_place=True)  # without in_place, every image would be copied
     depth = encoded[24] if encoded and image.format == "PNG" else 8
@@ -165,7 +163,7 @@ def inspect_image(encoded: bytes | None, longest: float = np.inf) -> None:
     """
     image = open_image(encoded, longest)
     has_end = image.format in ("JPEG", "MPO") and (encoded or b"").rstrip(b"\0").endswith(b"\xff\xd9")
-    if image.format != "PNG" and (not has_end or _zeros_in_jpeg(encoded, image)):
+    if image.format != "PNG" and not has_end:
         decode_upright(encoded, "L", longest)
 
 
@@ -183,23 +181,6 @@ def refused_if_damaged(reason: str = "is damaged ({})", remedy: str = REPLACE) -
         if "MAX_TEXT" in str(error):
             raise UnreadableImageError("has more than 1 MiB of text", "Remove its metadata.", LARGE) from error
         raise UnreadableImageError(reason.format(error), remedy) from error
-
-
-def _zeros_in_jpeg(encoded: bytes | None, image: Image.Image) -> int:
-    """Return the length of the first long run of zeros in the scan of a baseline JPEG file: 0 in most undamaged files."""
-    if not encoded or image.format != "JPEG" or image.info.get("progressive"):
-        return 0
-    start = encoded.rfind(b"\xff\xda")
-    rest = encoded[start : encoded.find(b"\xff\xd9", start)].partition(bytes(64))
-    return len(rest[1]) + len(rest[2]) - len(rest[2].lstrip(b"\0"))
-
-
-def _uniform_blocks(image: Image.Image) -> int:
-    """Count the blocks of 8 × 8 pixels of one colour; a JPEG file with good compression codes only these as zeros."""
-    levels = np.asarray(image.convert("L"))
-    height, width = levels.shape[0] // 8, levels.shape[1] // 8
-    blocks = levels[: 8 * height, : 8 * width].reshape(height, 8, width, 8)
-    return int((np.ptp(blocks, axis=(1, 3)) <= 1).sum())
 
 
 def _in_8_bits(image: Image.Image) -> Image.Image:
