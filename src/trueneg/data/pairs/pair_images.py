@@ -24,6 +24,7 @@ class PairImages:
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         fit: how encoded images become squares (:func:`trueneg.data.image_cache.decode_square`).
         restricted: whether images and text are confidential and never shown.
+        skipped: a sentence about the rows left out, by kind; empty if none.
         labels: data frame with n rows and one column per label: 1, 0, or NaN for unknown.
         assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
         probabilities: table with ``class``, ``image_probability``: the share of images for which a sentence of the class is
@@ -38,6 +39,7 @@ class PairImages:
     mode: str = "L"
     fit: str = "crop"
     restricted: bool = False
+    skipped: str = ""
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     assigned: pd.DataFrame | None = None
     probabilities: pd.DataFrame | None = None
