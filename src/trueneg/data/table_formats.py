@@ -49,10 +49,10 @@ class Request(NamedTuple):
         names, wanted = list(map(plain, present)), list(map(plain, self.columns))
         wrong = [column for column, name in zip(self.columns, wanted, strict=True) if names.count(name) != 1]
         if wrong:
-            listed = f"{len(names)} other names" if self.restricted else ", ".join(names) or "none"
-            remedy = "Rename the columns, or set their names in the config."
-            remedy = encoding_remedy(self.path, names) if UNDECODED.search(listed) else remedy
-            shown = listed.encode(errors="backslashreplace").decode()
+            listed = ", ".join(names) or "none"
+            other = "Rename the columns, or set their names in the config."
+            remedy = encoding_remedy(self.path, names) if UNDECODED.search(listed) else other
+            shown = f"{len(names)} names" if self.restricted else listed.encode(errors="backslashreplace").decode()
             raise UnreadableTableError(f"expected exactly one column for each name: {', '.join(wrong)} (found {shown})", remedy)
         return list(map(names.index, wanted))
 

@@ -122,25 +122,20 @@ class Rows:
         if table.empty:
             raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
 
-    def leave_out(self, column: str, is_wrong: Check, kind: str, expected: str) -> None:
-        """Skip the rows with wrong values in a column, so that later checks do not see them, or report them."""
-        if not self.skipped.allowed:
-            self.refuse(column, is_wrong, expected)
-            return
+    def check(self, column: str, is_wrong: Check, expected: str, kind: str = "") -> None:
+        """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see skipped rows."""
         wrong = is_wrong(self.table[column])
-        self.skipped.add(kind, int(wrong.sum()))
-        self.table = self.table[~wrong]
+        if kind and self.skipped.allowed:
+            self.skipped.add(kind, int(wrong.sum()))
+            self.table = self.table[~wrong]
+        else:
+            self.mistakes.append(wrong_values(self.table, column, wrong, expected, restricted=self.restricted))
 
-    def refuse(self, column: str, is_wrong: Check, expected: str) -> None:
-        """Report the rows with wrong values in a column."""
-        wrong = is_wrong(self.table[column])
-        self.mistakes.append(wrong_values(self.table, column, wrong, expected, restricted=self.restricted))
-
-    def require_ids(self, column: str, kind: str, expected: str) -> None:
+    def check_ids(self, column: str, expected: str, kind: str) -> None:
         """Skip or report rows without an id, and report rounded ids."""
-        self.leave_out(column, lambda ids: ids == "", kind, f"{expected}; fill it in, or remove the row")
-        expected = "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as text"
-        self.refuse(column, lambda ids: ids.str.fullmatch(ROUNDED), expected)
+        self.check(column, lambda ids: ids == "", expected, kind)
+        rounded = "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as text"
+        self.check(column, lambda ids: ids.str.fullmatch(ROUNDED), rounded)
 
     def usable(self) -> tuple[pd.DataFrame, str]:
         """Return the usable rows, and a sentence about those left out (empty if none).
@@ -192,24 +187,20 @@ def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
 
 def _as_text(path: Path, cells: pd.DataFrame, texts: Collection[str], origin: str | None) -> pd.DataFrame:
     """Return the values as text; refuse values of other types and broken text, without showing them."""
-    written, places, undecoded = {}, defaultdict(list), []
+    written, undecoded, mistakes = {}, [], defaultdict(list)
     for column in cells:
         written[column] = [value if isinstance(value, str) else _written(value) for value in cells[column]]
         for place, value, text in zip(cells.index, cells[column], written[column], strict=True):
+            where = f"{path}: {place}: {column}"
             if text is None or (text and column in texts and not isinstance(value, str)):
-                places[f"is not text but {type(value).__name__}", "Save the column as text."].append(f"{place}: {column}")
+                mistakes["Save the column as text."].append(f"{where} is not text but {type(value).__name__}.")
             elif (sign := BROKEN.search(text)) and UNDECODED.match(sign[0]):
-                places["has bytes that are not UTF-8", ""].append(f"{place}: {column}")
+                mistakes[""].append(f"{where} has bytes that are not UTF-8.")
                 undecoded.append(text)
             elif sign:
-                places["contains a null or half a character", "Remove it, or write the file again."].append(f"{place}: {column}")
-    refuse(
-        *(
-            [f"{path}: {place} {problem}. {origin or remedy or encoding_remedy(path, undecoded)}" for place in wrong]
-            for (problem, remedy), wrong in places.items()
-        ),
-        shown=5,
-    )
+                mistakes["Remove it, or write the file again."].append(f"{where} contains a null or half a character.")
+    remedies = {remedy: origin or remedy or encoding_remedy(path, undecoded) for remedy in mistakes}
+    refuse(*([f"{message} {remedies[remedy]}" for message in kind] for remedy, kind in mistakes.items()), shown=5)
     return pd.DataFrame(written, index=cells.index, columns=cells.columns, dtype=object)
 
 

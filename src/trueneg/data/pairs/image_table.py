@@ -9,6 +9,7 @@ import functools
 import itertools
 import logging
 import os
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
-    (texts, labels), skipped = _logged(settings)
+    (texts, labels), skipped = _checked(settings)
     images = texts.drop_duplicates("report")
     images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
     files = _files(required_path(settings["path"], SOURCE, FOLDER), images["report"])
@@ -124,15 +125,10 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
             invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
-    return _logged(settings)[0]
-
-
-def _logged(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
-    """Log the sentence about the rows left out."""
     tables, sentence = _checked(settings)
     if sentence:
         log.warning("%s: %s", settings["table"], sentence)
-    return tables, sentence
+    return tables
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
@@ -140,22 +136,22 @@ def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFr
     folder, labels = required_path(settings["path"], SOURCE, FOLDER), list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     rows = Rows(settings["table"], _read_table(settings), settings)
-    rows.leave_out(image, lambda names: names == "", "without an image", "an image's file name; fill it in, or remove the row")
+    fill_in = "; fill it in, or remove the row"
+    rows.check(image, lambda names: names == "", f"an image's file name{fill_in}", "without an image")
     is_text, expected = (has_words, "a text with a word") if settings["split_sentences"] else (bool, "a non-empty text")
-    expected += "; fill it in, or remove the row"
-    rows.leave_out(text, lambda texts: ~texts.map(is_text).astype(bool), "without a text", expected)
+    rows.check(text, lambda texts: ~texts.map(is_text).astype(bool), f"{expected}{fill_in}", "without a text")
     if patient is not None:
-        rows.require_ids(patient, "without a patient", "a patient or group")
-    rows.refuse(image, lambda names: names.str.match(OUTSIDE), f"a path within {folder}; set reports.path to the images' folder")
-    files = _files(folder, filter(None, rows.table[image].unique()))
-    expected = f"an image in {folder}; copy it there, or correct reports.path"
+        rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
+    rows.check(image, lambda names: names.str.match(OUTSIDE), f"a path within {folder}; set reports.path to the images' folder")
+    files = _files(folder, (name for name in rows.table[image].unique() if name and not re.match(OUTSIDE, name)))
     counts = {name: len(paths) for name, paths in files.items()}
-    rows.leave_out(image, lambda names: names.map(counts) == 0, "whose image does not exist", expected)
-    unique = "one file, but several differ only in the Unicode form of their name; rename them"
-    rows.refuse(image, lambda names: names.map(counts) > 1, unique)
-    once = "each image–text pair once, but an earlier row has the same pair; remove one"
-    repeats = "that repeat the image and text of an earlier row"
-    rows.leave_out(image, lambda names: (names != "") & rows.table.duplicated([image, text]), repeats, once)
+    expected = f"an image in {folder}; copy it there, or correct reports.path"
+    rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image does not exist")
+    expected = "one file, but several differ only in the Unicode form of their name; rename them"
+    rows.check(image, lambda names: names.map(counts) > 1, expected)
+    expected = "each image–text pair once, but an earlier row has the same pair; remove one"
+    repeated = "that repeat the image and text of an earlier row"
+    rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
     if patient is not None:
         rows.mistakes.append(_conflicts(rows.table, image, patient))
     rows.mistakes += _wrong_labels(rows.table, settings)

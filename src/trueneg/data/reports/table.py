@@ -57,12 +57,12 @@ def _checked(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     for column in (name, patient):
         table[column] = table[column].map(identifier)
     rows = Rows(settings["path"], table, settings)
-    rows.require_ids(name, "without an id", "the id of a report")
+    rows.check_ids(name, "the id of a report; fill it in, or remove the row", "without an id")
     if patient != name:
-        rows.require_ids(patient, "without a patient", "a patient or group")
-    once = "each report once, but an earlier row is the same; remove one"
-    rows.leave_out(name, lambda ids: (ids != "") & rows.table.duplicated(), "that repeat an earlier row", once)
-    other = "a different id for each report, but an earlier row has the same; correct it"
-    rows.refuse(name, lambda ids: (ids != "") & ids.duplicated() & ~rows.table.duplicated(), other)
+        rows.check_ids(patient, "a patient or group; fill it in, or remove the row", "without a patient")
+    expected = "each report once, but an earlier row is the same; remove one"
+    rows.check(name, lambda ids: (ids != "") & rows.table.duplicated(), expected, "that repeat an earlier row")
+    expected = "a different id for each report, but an earlier row has the same; correct it"
+    rows.check(name, lambda ids: (ids != "") & ids.duplicated() & ~rows.table.duplicated(), expected)
     table, sentence = rows.usable()
     return table[[name, patient, text]], sentence
