@@ -20,6 +20,7 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.data.pairs.image_table import check_rows, read_image_table, read_images, user_files
 from trueneg.data.reports.prepare import prepare_reports
 from trueneg.data.reports.table import check_rows as check_report_rows
+from trueneg.data.reports.table import user_files as report_files
 from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -131,7 +132,8 @@ REFUSED = {  # content of a file, and facts of the message
     "gbk.csv": ("text,id\n\u80ba\u90e8\u6e05\u6670,2\n".encode("gb18030"), ["line 2: text", "UTF-8", "GB 18030"]),
     "mixed.csv": ("text,id\nna\u00efve,1\n".encode() + b"\xc3\xa9\xc3\xa9 caf\xe9,2\n", ["line 3: text", "damaged", "correct"]),
     "header.csv": ("t\u00e9xt,id\nok,1\n".encode("latin-1"), ["exactly one column", "text", "Windows-1252"]),
-    "mark.csv": ("text,id\nok,1\n".encode("utf-16-le"), ["line 1", "UTF-16", "iconv"]),
+    "mark.csv": ("text,id\nok,1\n".encode("utf-16-le"), ["null", "UTF-16", "UTF-8", "iconv"]),
+    "mark.jsonl": ('{"text": "ok", "id": 1}'.encode("utf-16-be"), ["null", "UTF-16", "UTF-8", "iconv"]),
     "null.csv": (b"text,id\nok,1\nno\0thing,2\n", ["line 3: text", "null"]),
     "excel.csv": (b"PK\3\4rest", ["an Excel file", ".csv"]),
     "renamed.csv": (b"PAR1rest", ["a parquet file", ".csv"]),
@@ -328,6 +330,17 @@ def prepared(folder: Path, columns: dict, ending: str = ".jsonl", **changes):
     path = write_table(folder / f"reports{ending}", columns)
     prepare_reports(REPORTS | {"path": str(path)} | changes, folder / "out.parquet")
     return privacy.read_table(folder / "out.parquet")[0]
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    add_images(tmp_path, "1.png")
+    table = write_table(tmp_path / "t.csv", {"image": ["1.png"], "text": ["A mass."], "id": [1]})
+    settings = settings_of(tmp_path, Path("~/t.csv"), path="~/images", patient_column=None, label_columns=[])
+    assert read_image_table(settings)[0]["report"].tolist() == ["1.png"]
+    assert user_files(settings).files == report_files({"path": "~/t.csv"}).files == [table]
+    prepare_reports(REPORTS | {"path": "~/t.csv", "patient_column": None}, tmp_path / "out.parquet")
+    assert privacy.read_table(tmp_path / "out.parquet")[0]["text"].tolist() == ["A mass."]
 
 
 def test_jobs_do_not_depend_on_skip_incomplete_unless_it_is_set():

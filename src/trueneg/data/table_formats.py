@@ -105,6 +105,9 @@ def _opened(path: Path) -> TextIO:
     if start in OTHER_FILES:
         raise UnreadableTableError(f"is {OTHER_FILES[start]}; expected {format_of(path)}", "Export or rename it.")
     encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), "utf-8-sig")
+    if encoding == "utf-8-sig" and b"\0" in start:
+        remedy = f"Save it as UTF-8, or convert it: iconv -f UTF-16LE -t UTF-8 {path}"
+        raise UnreadableTableError("begins with null bytes, as in UTF-16 without a byte-order mark; expected UTF-8", remedy)
     errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
     return opened(path, "rt", encoding=encoding, errors=errors, newline="")
 
@@ -134,10 +137,7 @@ def _read_delimited(request: Request) -> pd.DataFrame:
 
 
 def _check_header(request: Request, header: str, separator: str) -> None:
-    """Refuse UTF-16 without a mark, and a header that has the columns only if it is split at another separator."""
-    if "\0" in header:
-        problem = "line 1 contains null characters, as in UTF-16 without a byte-order mark; expected UTF-8"
-        raise UnreadableTableError(problem, f"Save it as UTF-8, or convert it: iconv -f UTF-16LE -t UTF-8 {request.path}")
+    """Refuse a header that has the columns only if it is split at another separator."""
     for other in (separator, *SEPARATORS):
         names = list(map(plain, next(csv.reader([header], delimiter=other), [])))
         if all(names.count(plain(column)) == 1 for column in request.columns):
@@ -153,15 +153,14 @@ def _read_json_lines(request: Request) -> pd.DataFrame:
     rows, expected = {}, 'Write one object per line, such as {"image": "1.png", "text": "No edema."}.'
     with _opened(request.path) as stream:
         for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
             try:
-                row = json.loads(line, object_pairs_hook=_distinct)
+                row = json.loads(line, object_pairs_hook=_distinct) if line.strip() else None
             except (ValueError, RecursionError) as error:
                 raise UnreadableTableError(f"line {number:,} is not a JSON object ({reason(error)})", expected) from error
-            if not isinstance(row, dict):
+            if line.strip() and not isinstance(row, dict):
                 raise UnreadableTableError(f"line {number:,} is a JSON {type(row).__name__}; expected an object", expected)
-            rows[f"line {number:,}"] = row
+            if row is not None:
+                rows[f"line {number:,}"] = row
     present = list(dict.fromkeys(name for row in rows.values() for name in row))
     names = [present[place] for place in request.places(present)]
     cells = [[row.get(name) for name in names] for row in rows.values()]

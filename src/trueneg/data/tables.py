@@ -80,7 +80,7 @@ def read_columns(
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
             fields than the header.
     """
-    path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         wanted = f"expected a table with the columns {', '.join(expected)}"
@@ -123,7 +123,7 @@ class Rows:
             raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
 
     def check(self, column: str, is_wrong: Check, expected: str, kind: str = "") -> None:
-        """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see skipped rows."""
+        """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see these."""
         wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
             self.skipped.add(kind, int(wrong.sum()))
@@ -191,14 +191,17 @@ def _as_text(path: Path, cells: pd.DataFrame, texts: Collection[str], origin: st
     for column in cells:
         written[column] = [value if isinstance(value, str) else _written(value) for value in cells[column]]
         for place, value, text in zip(cells.index, cells[column], written[column], strict=True):
-            where = f"{path}: {place}: {column}"
+            sign = BROKEN.search(text) if text else None
             if text is None or (text and column in texts and not isinstance(value, str)):
-                mistakes["Save the column as text."].append(f"{where} is not text but {type(value).__name__}.")
-            elif (sign := BROKEN.search(text)) and UNDECODED.match(sign[0]):
-                mistakes[""].append(f"{where} has bytes that are not UTF-8.")
+                problem, remedy = f"is not text but {type(value).__name__}", "Save the column as text."
+            elif sign is None:
+                continue
+            elif UNDECODED.match(sign[0]):
+                problem, remedy = "has bytes that are not UTF-8", ""
                 undecoded.append(text)
-            elif sign:
-                mistakes["Remove it, or write the file again."].append(f"{where} contains a null or half a character.")
+            else:
+                problem, remedy = "contains a null or half a character", "Remove it, or write the file again."
+            mistakes[remedy].append(f"{path}: {place}: {column} {problem}.")
     remedies = {remedy: origin or remedy or encoding_remedy(path, undecoded) for remedy in mistakes}
     refuse(*([f"{message} {remedies[remedy]}" for message in kind] for remedy, kind in mistakes.items()), shown=5)
     return pd.DataFrame(written, index=cells.index, columns=cells.columns, dtype=object)

@@ -72,7 +72,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
     Raises:
         UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
-    file = Path(settings["table"])
+    file = Path(settings["table"]).expanduser()
     _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
     if file.is_file():
         table = _read_table(settings)
@@ -99,7 +99,7 @@ def check_rows(settings: Mapping[str, Any]) -> str:
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table and the images listed in it."""
-    table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, FOLDER)
+    table, folder = Path(settings["table"]).expanduser(), required_path(settings["path"], SOURCE, FOLDER)
     try:
         cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table

@@ -37,13 +37,13 @@ def check_table(settings: Mapping[str, Any]) -> None:
 
 def check_rows(settings: Mapping[str, Any]) -> str:
     """Check every row if the table exists; return a sentence with the number of rows left out, by kind (empty if none)."""
-    sentence = _checked(settings)[1] if Path(settings["path"] or "").is_file() else ""
+    sentence = _checked(settings)[1] if Path(settings["path"] or "").expanduser().is_file() else ""
     return sentence and f"{settings['path']}: {sentence}"
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table of reports that the user provides at ``path``."""
-    return UserFiles([Path(settings["path"] or "")])
+    return UserFiles([Path(settings["path"] or "").expanduser()])
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
