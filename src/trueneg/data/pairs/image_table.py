@@ -1,8 +1,9 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table is a file of :func:`trueneg.data.tables.read_columns`. Each row has an image and one of its texts; an image with
-several texts has several rows. Optional columns give the patient (or any group that must not be split between training and
-test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
+The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Each row has an image and one of its texts; an
+image with several texts has several rows. Optional columns give the patient (or any group that must not be split between
+training and test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its
+rows.
 """
 
 import functools
