@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import check_rows, check_table, read_image_table
+from trueneg.data.pairs.image_table import check_rows, check_table, read_image_table, read_images
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
@@ -122,16 +122,21 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
     rows = [*([*row, "8", "", "1", ""] for row in wrong), ["3.png", "A mass.", "", "", "1", ""]]
     write_csv(data / "table.csv", [*ROWS, *rows])
     facts = ["table.csv", "6 of 10 rows", "1 without an image", "2 without a text", "1 without a patient", "1 whose", "1 that"]
-    skipping = settings_of(data, skip_incomplete=True)
+    skipping = settings_of(data, skip_incomplete=6)
     caplog.clear()
     read_image_table(skipping)
     (logged,) = caplog.messages
     assert all(fact in logged for fact in facts)
     assert all(fact in check_rows(skipping) for fact in facts)
-    assert prepare(data, skip_incomplete=True).checksum == expected
+    assert prepare(data, skip_incomplete=0.6).checksum == expected
+    skipped = read_images(skipping, {"sentences": pd.DataFrame({"report": ["3.png"]})}, 1).skipped
+    assert "table.csv" not in skipped
+    assert all(fact in skipped for fact in facts[1:])
     assert capsys.readouterr() == ("", "")  # a second copy would be in the log of a cluster's job
     with pytest.raises(UserError, match=r"table\.csv: line 7: image is ''"):
         prepare(data)
+    with pytest.raises(UserError, match=r"6 of 10 rows.*at most 1\b"):
+        check_rows(settings_of(data, skip_incomplete=True))
     write_csv(data / "table.csv", rows[:3])
     with pytest.raises(UserError, match="3 of 3 rows"):
         prepare(data, skip_incomplete=True)
@@ -210,12 +215,12 @@ def test_many_errors_of_one_kind_do_not_hide_others(data):
     [
         ("image,text\n3.png,A mass.\n", r"table\.csv: .* one column .*: patient, edema, mass \(found image, text\)"),
         ("image;text;patient\n", r": image, text, patient, edema, mass \(found image;text;patient\)"),
-        ("image,text,patient,edema,mass\n", "has no rows below its header; expected one for each image"),
+        ("image,text,patient,edema,mass\n", "has no rows.*expected at least one"),
         ("", r": image, .* \(found none\)"),
         ("image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n", r"line 2 has 6 fields; expected 5.*Enclose text"),
         ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
         ("image,text,image,patient,edema,mass\n", r"exactly one column .*: image \(found image, text, image, "),
-        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"cannot be read as a table \(.*utf-8.*must be UTF-8"),
+        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2: text has bytes that are not UTF-8"),
     ],
 )
 def test_a_malformed_table_is_named(data, content, message):
@@ -227,7 +232,10 @@ def test_a_malformed_table_is_named(data, content, message):
 def test_an_unreadable_table_is_named(data):
     with pytest.raises(UserError, match=r"none\.csv .*columns image, text, patient"):
         read_image_table(settings_of(data, table=data / "none.csv"))
-    for name, message in (("table.parquet", "cannot be read as a table"), ("table.xlsx", r"is not a \.csv, .* \.parquet")):
+    for name, message in (
+        ("table.parquet", "cannot be read as a table"),
+        ("table.xlsx", r"not in a supported format.*\.csv.*\.parquet"),
+    ):
         (data / name).write_bytes(b"PK nothing")
         with pytest.raises(UserError, match=message):
             read_image_table(settings_of(data, table=data / name))

@@ -18,7 +18,7 @@ from trueneg.data.images.subsets import TEST_FRACTION, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
-from trueneg.data.user_files import DataChanges, check_own_table, compare_files
+from trueneg.data.user_files import DataChanges, check_own_rows, check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.published import published_numbers
@@ -88,8 +88,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
         lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
         lines += changes if is_made else [f"MISSING {part}" for part in _missing_texts(study)]
-        if reports.settings["source"] == "image_table":
-            lines += filter(None, [source_module("image_table").check_rows(reports.settings)])
+        lines += filter(None, [check_own_rows(reports)])
     return lines
 
 

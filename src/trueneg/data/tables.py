@@ -1,16 +1,19 @@
-"""Read CSV and parquet tables provided by the user, and validate their columns and values."""
+"""Read the user's tables as text, the same in every format, and validate their columns, values and rows."""
 
-import csv
-import gzip
-from collections.abc import Iterable, Mapping, Sequence
+import datetime
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
-from trueneg.data.mistakes import refuse
+from trueneg.data.mistakes import COPY_AGAIN, refuse
+from trueneg.data.skipping import Skipped
+from trueneg.data.table_formats import UNDECODED, Request, UnreadableTableError, encoding_remedy, plain, read_cells
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 
@@ -30,35 +33,65 @@ class Values(NamedTuple):
 
 
 NUMBER = Values(r"\d+", "a number")
+# An id that a spreadsheet or a float column rounded, so that different ids may have become equal.
+ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
+Check = Callable[[pd.Series], pd.Series]  # returns which values of a column are wrong
+BROKEN = re.compile("[\0\ud800-\udfff]")
+
+
+def identifier(text: str) -> str:
+    """Return an id as plain text, and a whole number without decimals, which software adds if another value is missing.
+
+    Example:
+        >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
+        ['7', '7', '07', '7.10', 'True']
+    """
+    return re.sub(r"\A(-?(?:0|[1-9]\d*))\.0+\Z", r"\1", plain(text))
 
 
 def read_columns(
-    path: str | Path, columns: Mapping[str, Values | None] | Iterable[str], origin: str | None = None
+    path: str | Path,
+    columns: Mapping[str, Values | None] | Iterable[str],
+    origin: str | None = None,
+    *,
+    texts: Collection[str] = (),
+    restricted: bool = False,
 ) -> pd.DataFrame:
-    """Read columns of a CSV file (UTF-8, comma-separated) or parquet file without converting their values.
+    """Read columns of a table as text, which is the same whichever format the table has.
+
+    The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but the last may be compressed
+    with gzip. Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Missing values (null, NaN, absent keys) become empty;
+    text such as ``NA`` is not missing. Numbers, dates and booleans become text as Python and pandas write them. Names of columns
+    may differ from the requested ones in surrounding spaces, invisible characters and Unicode form.
 
     Args:
-        path: file ending in ``.csv``, ``.csv.gz`` or ``.parquet``.
+        path: the file.
         columns: names of the columns, optionally with their allowed values.
         origin: for a file of a known dataset, a sentence on where to get a complete copy, used as the remedy in every error
             message; None for the user's own files.
+        texts: columns that must contain text, not numbers, in formats with types.
+        restricted: whether the table is confidential.
 
     Returns:
-        The columns with unconverted values (str for a CSV file). The index describes the location of each row: ``line 2`` in a
-        CSV file (the header is line 1), ``row 0 (the first is 0)`` in a parquet file.
+        str columns. The index describes the location of each row: ``line 2`` (the header of a CSV file is line 1), or
+        ``row 0 (the first is 0)`` in a parquet file.
 
     Raises:
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
             fields than the header.
     """
-    path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
-        remedy = origin or "Check the file name."
-        raise UserError(f"{path} does not exist; expected a table with the columns {', '.join(expected)}. {remedy}")
-    if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file; expected a table in one of these formats.")
-    with reading(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
-        table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        wanted = f"expected a table with the columns {', '.join(expected)}"
+        raise UserError(f"{path} {problem}; {wanted}. {origin or 'Check the file name.'}")
+    with reading(path, "a table", origin or COPY_AGAIN):
+        try:
+            cells = read_cells(Request(path, list(expected), restricted))
+        except UnreadableTableError as error:
+            problem, remedy = error.args
+            raise UserError(f"{path}: {problem}. {origin or remedy}") from error
+    table = _as_text(path, cells, texts, origin)
     mistakes = []
     for column, values in expected.items():
         if values is not None:
@@ -67,6 +100,52 @@ def read_columns(
                 mistakes += repeated_values(table, column)
     refuse([f"{path}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
     return table
+
+
+class Rows:
+    """Rows of the user's own table: incomplete ones are left out on request (``skip_incomplete``), all other mistakes refused.
+
+    Args:
+        file: the table.
+        table: its rows, from :func:`read_columns`.
+        settings: ``skip_incomplete`` and ``restricted``, false if absent.
+
+    Attributes:
+        table: the rows that have not been left out.
+        mistakes: messages about rows that cannot be used, by kind.
+    """
+
+    def __init__(self, file: str | Path, table: pd.DataFrame, settings: Mapping[str, Any]):
+        self.file, self.table, self.restricted = file, table, settings.get("restricted", False)
+        self.skipped = Skipped(file, len(table), "rows", settings.get("skip_incomplete", False))
+        self.mistakes: list[list[str]] = []
+        if table.empty:
+            raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
+
+    def check(self, column: str, is_wrong: Check, expected: str, kind: str = "") -> None:
+        """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see these."""
+        wrong = is_wrong(self.table[column])
+        if kind and self.skipped.allowed:
+            self.skipped.add(kind, int(wrong.sum()))
+            self.table = self.table[~wrong]
+        else:
+            self.mistakes.append(wrong_values(self.table, column, wrong, expected, restricted=self.restricted))
+
+    def check_ids(self, column: str, expected: str, kind: str) -> None:
+        """Skip or report rows without an id, and report rounded ids."""
+        self.check(column, lambda ids: ids == "", expected, kind)
+        rounded = "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as text"
+        self.check(column, lambda ids: ids.str.fullmatch(ROUNDED), rounded)
+
+    def usable(self) -> tuple[pd.DataFrame, str]:
+        """Return the usable rows, and a sentence about those left out (empty if none).
+
+        Raises:
+            UserError: lists the mistakes, or says that more rows are left out than ``skip_incomplete`` allows.
+        """
+        self.skipped.check()
+        refuse(*([f"{self.file}: {message}" for message in kind] for kind in self.mistakes), shown=2)
+        return self.table, self.skipped.sentence()
 
 
 def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: int = 0) -> pd.DataFrame:
@@ -106,36 +185,34 @@ def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
     return [f"{place}: {column} repeats the value of an earlier row." for place in table.index[table[column].duplicated()]]
 
 
-def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
-    with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-        _require(columns, parquet.schema_arrow.names, path, origin)
-        table = parquet.read(columns=list(columns))
-    # Convert via Python objects: pandas would turn an integer column with a missing value into floats.
-    frame = pd.DataFrame({name: pd.Series(table.column(name).to_pylist(), dtype=object) for name in columns})
-    return frame.set_axis([f"row {number:,} (the first is 0)" for number in range(len(frame))])
+def _as_text(path: Path, cells: pd.DataFrame, texts: Collection[str], origin: str | None) -> pd.DataFrame:
+    """Return the values as text; refuse values of other types and broken text, without showing them."""
+    written, undecoded, mistakes = {}, [], defaultdict(list)
+    for column in cells:
+        written[column] = [value if isinstance(value, str) else _written(value) for value in cells[column]]
+        for place, value, text in zip(cells.index, cells[column], written[column], strict=True):
+            sign = BROKEN.search(text) if text else None
+            if text is None or (text and column in texts and not isinstance(value, str)):
+                problem, remedy = f"is not text but {type(value).__name__}", "Save the column as text."
+            elif sign is None:
+                continue
+            elif UNDECODED.match(sign[0]):
+                problem, remedy = "has bytes that are not UTF-8", ""
+                undecoded.append(text)
+            else:
+                problem, remedy = "contains a null or half a character", "Remove it, or write the file again."
+            mistakes[remedy].append(f"{path}: {place}: {column} {problem}.")
+    remedies = {remedy: origin or remedy or encoding_remedy(path, undecoded) for remedy in mistakes}
+    refuse(*([f"{message} {remedies[remedy]}" for message in kind] for remedy, kind in mistakes.items()), shown=5)
+    return pd.DataFrame(written, index=cells.index, columns=cells.columns, dtype=object)
 
 
-def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, strict=True)
-        header = next(reader, [])
-        _require(columns, header, path, origin)
-        rows, line = {}, reader.line_num + 1
-        for row in reader:
-            if row and len(row) != len(header):
-                remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
-                problem = f"has {len(row)} fields; expected {len(header)}, as in the header"
-                raise UserError(f"{path}: line {line:,} {problem}. {remedy}")
-            if row:
-                rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]
-            line = reader.line_num + 1  # a quoted row may span several lines
-    return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns), dtype=object)
-
-
-def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin: str | None) -> None:
-    wrong = [name for name in columns if list(present).count(name) != 1]
-    if wrong:
-        remedy = origin or "Rename the columns, or set their names in the config."
-        available = ", ".join(present) or "none"
-        raise UserError(f"{path}: expected exactly one column for each name: {', '.join(wrong)} (found {available}). {remedy}")
+def _written(value: object) -> str | None:
+    """Return a value as Python and pandas write it to a CSV file, empty if it is missing; None for bytes, lists and objects."""
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return str(value) if isinstance(value, (bool, int, float, datetime.date, datetime.time)) else None

@@ -13,6 +13,7 @@ import json
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +91,21 @@ def check_own_table(data_input: DataInput) -> None:
         UserError: if the table cannot be used.
     """
     if issubclass(TEXTS.get(data_input.settings["source"], object), OwnTextSettings):
-        importlib.import_module(LISTING_MODULES[data_input.kind, data_input.settings["source"]]).check_table(data_input.settings)
+        _own_module(data_input).check_table(data_input.settings)
+
+
+def check_own_rows(data_input: DataInput) -> str:
+    """Check every row of the user's own table; return a sentence about the rows left out, empty if there are none or no table.
+
+    Raises:
+        UserError: if a row cannot be used.
+    """
+    is_own = issubclass(TEXTS.get(data_input.settings["source"], object), OwnTextSettings)
+    return _own_module(data_input).check_rows(data_input.settings) if is_own else ""
+
+
+def _own_module(data_input: DataInput) -> ModuleType:
+    return importlib.import_module(LISTING_MODULES[data_input.kind, data_input.settings["source"]])
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:

@@ -6,11 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
+from trueneg.data.table_formats import plain
 from trueneg.errors import UserError
 
 
+def missing_labels(labels: Sequence[object]) -> np.ndarray:
+    """Return which labels are missing: None, NaN, or an empty name; bool, shape (n,).
+
+    Example:
+        >>> missing_labels([0, None, float("nan"), " ", "cat"]).tolist()
+        [False, True, True, True, False]
+    """
+    return np.array([label is None or label != label or (isinstance(label, str) and not plain(label)) for label in labels], bool)
+
+
 def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None) -> np.ndarray:
-    """Check that labels lie between `first` and `last` (None: no upper limit) and return them as int64 starting at 0.
+    """Check that labels are whole numbers from `first` to `last` (None: no upper limit); return them as int64 starting at 0.
 
     Args:
         file: file that contains the labels.
@@ -20,19 +31,21 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
     Raises:
         UserError: names the file and row of an invalid label.
     """
-    valid = (labels >= first) & (True if last is None else labels <= last)
+    valid = (labels >= first) & (labels == np.floor(labels)) & (labels <= (2**31 if last is None else last))
     if not valid.all():
         row = int((~valid).argmax())
         expected = f"{first} or more" if last is None else f"{first} to {last}"
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}; expected {expected}.")
+        raise UserError(
+            f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}; expected {expected} (a whole number)."
+        )
     return labels.astype(np.int64) - first
 
 
 def class_name(name: str | None) -> str | None:
-    """Return a class name in Unicode's composed form, because file systems differ; None if it cannot be printed."""
-    if name is None or not name.strip() or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in name):
+    """Return a class name in Unicode's composed form and without surrounding spaces; None if it cannot be printed."""
+    if name is None or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in name):
         return None
-    return unicodedata.normalize("NFC", name)
+    return plain(name) or None
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

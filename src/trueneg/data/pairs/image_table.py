@@ -1,13 +1,19 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row has an image and one of its texts; an image with
-several texts has several rows. Optional columns give the patient (or any group that must not be split between training and
-test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
+The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Each row has an image and one of its texts; an
+image with several texts has several rows. Optional columns give the patient (or any group that must not be split between
+training and test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its
+rows.
 """
 
+import functools
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +24,18 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, usable
-from trueneg.data.tables import read_columns, wrong_values
+from trueneg.data.table_formats import SPACE
+from trueneg.data.tables import Rows, identifier, read_columns, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text.cleaning import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
 log = logging.getLogger(__name__)
-LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, "True": 1.0}
+LABELS = {"": np.nan, "0": 0.0, "1": 1.0}
+EXPECTED_LABEL = "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per class"
+WORDS = {"false": "0", "true": "1"}
+OUTSIDE = r"\.\.(/|\Z)|[A-Za-z]:/"  # paths of images outside the folder
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
@@ -35,16 +45,17 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
-    texts, labels = read_image_table(settings)
+    (texts, labels), skipped = _checked(settings)
     images = texts.drop_duplicates("report")
     images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
-    folder = required_path(settings["path"], SOURCE, FOLDER)
+    files = _files(required_path(settings["path"], SOURCE, FOLDER), images["report"])
     return PairImages(
-        ImageFiles(tuple(folder / name for name in images["report"])),
+        ImageFiles(tuple(files[name][0] for name in images["report"])),
         images["report"].to_numpy(str),
         images["patient"].to_numpy(str),
         mode="RGB" if settings["colour"] else "L",
         restricted=settings["restricted"],
+        skipped=skipped,
         labels=labels.loc[images.index],
     )
 
@@ -62,11 +73,11 @@ def check_table(settings: Mapping[str, Any]) -> None:
     Raises:
         UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
-    file = Path(settings["table"])
+    file = Path(settings["table"]).expanduser()
     _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
     if file.is_file():
-        table = _read_table(settings)[1]
-        refuse(*_located(file, _wrong_labels(table, settings)), shown=2)
+        table = _read_table(settings)
+        refuse(*([f"{file}: {message}" for message in kind] for kind in _wrong_labels(table, settings)), shown=2)
         mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
@@ -83,17 +94,19 @@ def check_rows(settings: Mapping[str, Any]) -> str:
     Raises:
         UserError: if rows, or with ``skip_incomplete`` all of them, cannot be used.
     """
-    return "" if missing_files(settings) else _checked(settings)[1]
+    sentence = "" if missing_files(settings) else _checked(settings)[1]
+    return sentence and f"{settings['table']}: {sentence}"
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table and the images listed in it."""
-    table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, FOLDER)
+    table, folder = Path(settings["table"]).expanduser(), required_path(settings["path"], SOURCE, FOLDER)
     try:
-        names = read_columns(table, [settings["image_column"]])[settings["image_column"]].map(_written)
+        cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table
         return UserFiles([table])
-    return UserFiles([table], [folder / name for name in names.unique() if name])
+    files = _files(folder, filter(None, (_relative(name, folder) for name in cells.unique())))
+    return UserFiles([table], [path for name, paths in files.items() for path in paths or [folder / name]])
 
 
 def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -103,7 +116,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths within the folder),
             ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
-            ``label_columns`` and ``skip_incomplete`` (True: leave out rows that cannot be used).
+            ``label_columns`` and ``skip_incomplete`` (which rows may be left out: :mod:`trueneg.data.skipping`).
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
@@ -113,63 +126,83 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
             invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
-    tables, skipped = _checked(settings)
-    if skipped:
-        log.warning(skipped)
+    tables, sentence = _checked(settings)
+    if sentence:
+        log.warning("%s: %s", settings["table"], sentence)
     return tables
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
     """Return the tables of :func:`read_image_table`, and a sentence about the rows left out (empty if none)."""
-    folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
+    folder, labels = required_path(settings["path"], SOURCE, FOLDER), list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    labels = list(settings.get("label_columns", ()))
-    raw, table = _read_table(settings)
-    count = len(table)
-    mistakes: list[list[str]] = []  # by kind
-    skipped: list[str] = []
-
-    def check(column: str, wrong: pd.Series, kind: str, expected: str) -> None:
-        """Skip the wrong rows, so that later checks do not see them, or report them."""
-        nonlocal table
-        if not settings.get("skip_incomplete"):
-            mistakes.append(wrong_values(table, column, wrong, expected, restricted=settings.get("restricted", False)))
-        elif wrong.any():
-            table = table[~wrong]
-            skipped.append(f"{wrong.sum():,} {kind}")
-
-    check(image, table[image] == "", "without an image", "an image's file name; fill it in, or remove the row")
+    rows = Rows(settings["table"], _read_table(settings), settings)
+    fill_in = "; fill it in, or remove the row"
+    rows.check(image, lambda names: names == "", f"an image's file name{fill_in}", "without an image")
     is_text, expected = (has_words, "a text with a word") if settings["split_sentences"] else (bool, "a non-empty text")
-    check(text, ~table[text].map(is_text).astype(bool), "without a text", f"{expected}; fill it in, or remove the row")
+    rows.check(text, lambda texts: ~texts.map(is_text).astype(bool), f"{expected}{fill_in}", "without a text")
     if patient is not None:
-        check(patient, table[patient] == "", "without a patient", "a patient or group; fill it in, or remove the row")
-    exists = table[image].map(lambda name: not name or (folder / name).is_file()).astype(bool)
-    check(image, ~exists, "whose image does not exist", f"an image in {folder}; copy it there, or correct reports.path")
-    repeats = (table[image] != "") & table.duplicated([image, text])
-    once = "each image–text pair once, but an earlier row has the same pair; remove one"
-    check(image, repeats, "that repeat the image and text of an earlier row", once)
-    sentence = f"{file}: {count - len(table):,} of {count:,} rows are skipped: {', '.join(skipped)}." if skipped else ""
-    if table.empty:
-        raise UserError(f"{sentence} Correct the table, reports.path or the column names.")
-    for column in (image, text):
-        other = raw.loc[table.index, column].map(lambda value: value is not None and not isinstance(value, str))
-        mistakes.append([f"{place}: {column} is not text. Save the column as text." for place in table.index[other]])
+        rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
+    rows.check(image, lambda names: names.str.match(OUTSIDE), f"a path within {folder}; set reports.path to the images' folder")
+    files = _files(folder, (name for name in rows.table[image].unique() if name and not re.match(OUTSIDE, name)))
+    counts = {name: len(paths) for name, paths in files.items()}
+    expected = f"an image in {folder}; copy it there, or correct reports.path"
+    rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image does not exist")
+    expected = "one file, but several differ only in the Unicode form of their name; rename them"
+    rows.check(image, lambda names: names.map(counts) > 1, expected)
+    expected = "each image–text pair once, but an earlier row has the same pair; remove one"
+    repeated = "that repeat the image and text of an earlier row"
+    rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
     if patient is not None:
-        mistakes.append(_conflicts(table, image, patient))
-    refuse(*_located(file, mistakes + _wrong_labels(table, settings)), shown=2)
+        rows.mistakes.append(_conflicts(rows.table, image, patient))
+    rows.mistakes += _wrong_labels(rows.table, settings)
+    table, sentence = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), sentence
 
 
-def _read_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table's columns unchanged, and as text with normalised paths."""
-    file, image = settings["table"], settings["image_column"]
-    raw = read_columns(file, _columns(settings))
-    if raw.empty:
-        raise UserError(f"{file} has no rows below its header; expected one for each image.")
-    table = raw.map(_written)
-    table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
-    return raw, table
+def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the columns as text, with each value in one of its spellings."""
+    columns, folder = _columns(settings), required_path(settings["path"], SOURCE, FOLDER)
+    image, text, patient = columns[0], columns[1], settings["patient_column"]
+    table = read_columns(settings["table"], columns, texts=[text], restricted=settings.get("restricted", False))
+    forms = {image: lambda name: _relative(name, folder), text: lambda cell: cell.strip(SPACE), patient: identifier}
+    return pd.DataFrame({name: table[name].map(forms.get(name, _label)) for name in columns}, index=table.index)
+
+
+def _label(written: str) -> str:
+    """Return a valid label as 1, 0 or empty, and any other unchanged."""
+    label = identifier(written).lower()
+    label = WORDS.get(label, label)
+    return label if label in LABELS else written
+
+
+def _relative(name: str, folder: Path) -> str:
+    """Return the path of an image within the folder (outside: ``../…``), with slashes and in Unicode's composed form."""
+    name = unicodedata.normalize("NFC", name.strip(SPACE))
+    if "\\" in name and not os.path.lexists(folder / name):  # as Windows separates folders
+        name = name.replace("\\", "/")
+    return os.path.relpath(os.path.join(folder, name), folder) if name else ""
+
+
+def _files(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
+    """Return the file of each name: none if it does not exist, several if they differ only in the Unicode form."""
+
+    @functools.cache
+    def entries(place: Path) -> dict[str, list[Path]]:
+        """Return the entries of a folder by the composed form of their names, which some file systems decompose."""
+        by_name: defaultdict[str, list[Path]] = defaultdict(list)
+        for entry in place.iterdir() if os.path.isdir(place) else ():
+            by_name[unicodedata.normalize("NFC", entry.name)].append(entry)
+        return by_name
+
+    files = {}
+    for name in names:
+        places = [folder / name] if name.isascii() else [folder]
+        for part in () if name.isascii() else name.split("/"):
+            places = [entry for place in places for entry in entries(place).get(part, ())]
+        files[name] = [place for place in places if os.path.isfile(place)]
+    return files
 
 
 def _columns(settings: Mapping[str, Any]) -> list[str]:
@@ -181,17 +214,12 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     return columns
 
 
-def _located(file: str | Path, mistakes: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Prefix each message with the name of the file."""
-    return [[f"{file}: {message}" for message in kind] for kind in mistakes]
-
-
 def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[list[str]]:
     """Return messages by kind: one per invalid label, and one per label that differs from that in the image's first row."""
     mistakes = []
     for column in settings.get("label_columns", ()):
         unknown, restricted = ~table[column].isin(LABELS), settings.get("restricted", False)
-        mistakes.append(wrong_values(table, column, unknown, "1, 0, or empty if unknown", restricted=restricted))
+        mistakes.append(wrong_values(table, column, unknown, EXPECTED_LABEL, restricted=restricted))
         mistakes.append(_conflicts(table, settings["image_column"], column))
     return mistakes
 
@@ -200,8 +228,3 @@ def _conflicts(table: pd.DataFrame, image: str, column: str) -> list[str]:
     """Return one message per row whose value in a column differs from that of the first row of its image."""
     other = (table[image] != "") & (table[column] != table.groupby(image)[column].transform("first"))
     return [f"{place}: {column} differs from its value in the first row of the image." for place in table.index[other]]
-
-
-def _written(value: object) -> str:
-    """Format a value as in a CSV file; values of a parquet file may be numbers or missing."""
-    return "" if value is None or value != value else str(value).strip()

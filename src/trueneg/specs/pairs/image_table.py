@@ -9,13 +9,13 @@ from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
 
 
 class ImageTableSettings(OwnTextSettings):
-    """User-supplied images and texts: a CSV or parquet file with one row per image–text pair."""
+    """User-supplied images and texts: a table with one row per image–text pair."""
 
     captions = True
 
     source: Literal["image_table"]
     path: PathText = technical(..., "folder of the images")
-    table: PathText = technical(..., "path of the table")
+    table: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
     image_column: str = Field("image", description="name of the column with the images' file names, relative to the folder")
     split_sentences: Boolean = Field(True, description="true: texts are split into sentences; false: each text is one sentence")
     skip_incomplete: SkipIncomplete = Field(

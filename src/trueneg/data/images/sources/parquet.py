@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.labels import checked_labels, class_name, sorted_names
+from trueneg.data.images.labels import checked_labels, class_name, missing_labels, sorted_names
 from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
@@ -128,14 +128,20 @@ def read_folder(
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
-    """Return the labels as an array of numbers (NaN if missing) or of class names."""
+    """Return the labels as an array of numbers or of class names."""
     with reading(file, "a parquet file", COPY_AGAIN):
         column = parquet.read(["label"]).column("label")
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if pa.types.is_integer(column.type):
-            return column.to_numpy()
         values = column.to_pylist()
+    missing = missing_labels(values)
+    if missing.any():
+        problem = (
+            f"{missing.sum():,} of {len(missing):,} images have no label, first in row {missing.argmax():,} (the first is 0)"
+        )
+        raise UserError(f"{file}: {problem}; expected the number or name of a class. Add the labels, or remove the rows.")
+    if not _is_text(column.type):
+        return column.to_numpy() + 0  # false and true are classes 0 and 1
     names = list(map(class_name, values))
     if None in names:
         row = names.index(None)
@@ -147,7 +153,7 @@ def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.
     """Return the labels as class indices."""
     if values.dtype.kind != "O":
         return checked_labels(file, values, 0, len(class_names) - 1 if class_names else None)
-    numbers = {name: number for number, name in enumerate(class_names)}
+    numbers = {class_name(name): number for number, name in enumerate(class_names)}
     labels = np.array([numbers.get(name, -1) for name in values], np.int64)
     if (labels < 0).any():
         row, expected = int((labels < 0).argmax()), ", ".join(class_names)
@@ -170,7 +176,12 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
 def _is_label(kind: pa.DataType) -> bool:
     """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    kinds = pa.types
+    return _is_text(kind) or kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def has_encoded_images(kind: pa.DataType) -> bool:
