@@ -47,7 +47,11 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, DataInput]:
     inputs = {}
     for corpus, reports in corpora(study).items():
         settings = reports.model_dump(mode="json")
-        for key, default in (("seed", None), ("skip_incomplete", False)):  # omit the defaults so that no job is rerun
+        for key, default in (
+            ("seed", None),
+            ("skip_incomplete", False),
+            ("language", "en"),
+        ):  # omit the defaults so that no job is rerun
             if settings.get(key, default) == default:
                 settings.pop(key, None)
         inputs[corpus] = DataInput(f"{name}/text/{corpus}/reports", "reports", settings)

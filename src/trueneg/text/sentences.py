@@ -3,7 +3,9 @@
 import functools
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,30 +13,41 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
+from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.shared_cache import cache_folder
 from trueneg.runtime.processes import map_in_processes
+from trueneg.specs.languages import NO_LANGUAGE, known_language
 from trueneg.specs.stages import VERSIONS
 from trueneg.text.chunks import cached
 from trueneg.text.cleaning import MARK, clean, has_words
+from trueneg.text.words import is_mostly_latin
 
 log = logging.getLogger(__name__)
 
 TEXTS_PER_TASK = 50
 USED = "used"  # state of a report whose text can be split
+LIMIT = 20.0  # seconds of processor time to split a text
+# pySBD's time grows with the square of the length, so longer paragraphs are split in parts, at the end of a sentence if possible.
+PART = re.compile(r"(?s).{1,10000}\Z|.{1,9999}(?:(?<=[.!?؟۔])\s|[。．！？।။።])|.{1,9999}\s|.{1,10000}")
+# pySBD's pattern of references after a full stop, .[1, 2], with only one way to read a number. The original tries all
+# combinations of several ways, so its time grows fourfold with each number.
+REFERENCE = r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
 
 
-def split_sentences(text: str) -> list[str]:
+def split_sentences(text: str, language: str = "en") -> list[str]:
     """Split a text into sentences after cleaning it with :func:`trueneg.text.cleaning.clean`.
 
     Args:
         text: findings, an impression, or both; empty lines separate paragraphs.
+        language: a language of pySBD, such as ``"zh"``, or ``"none"``: each paragraph is one sentence.
 
     Returns:
         Sentences in order, with their final full stops; those without words are dropped.
 
     Raises:
-        ValueError: if the text is not a string.
+        ValueError: if the text is not a string, or the language is unknown.
+        TimeoutError: if the text takes more than 20 seconds of processor time.
 
     Example:
         >>> split_sentences("1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal.")
@@ -42,9 +55,13 @@ def split_sentences(text: str) -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    sentences = []
-    for paragraph in clean(text).split("\n"):
-        sentences += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []
+    segment, sentences, began = _segmenter(language), [], time.thread_time()
+    for paragraph in clean(text, language).split("\n"):
+        for part in [paragraph] if language == NO_LANGUAGE else PART.findall(paragraph):
+            sentences += map(str.strip, segment(part))
+            if time.thread_time() - began > LIMIT:
+                size = f"a text of {len(text):,} characters takes more than {LIMIT:g} s to split into sentences"
+                raise TimeoutError(f"{size}. Shorten it, or set the language to none, which makes each paragraph one sentence.")
     return [sentence for sentence in sentences if has_words(sentence)]
 
 
@@ -63,22 +80,35 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
+    language = used["language"].iloc[0] if "language" in used else "en"
+    write_sentences(split_texts(used, cache, processes, restricted, language), sentences, unique, restricted)
 
 
-def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool) -> pd.DataFrame:
+def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en") -> pd.DataFrame:
     """Split the texts of reports into sentences.
 
     Args:
         used: table with ``report``, ``patient``, ``text``, indexed from 0.
         cache, processes: as for :func:`split_reports`.
         restricted: whether the texts are confidential.
+        language: as for :func:`split_sentences`.
 
     Returns:
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
+
+    Raises:
+        UserError: if splitting a text takes too long; the message names its report.
     """
-    store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
-    split = cached(store, used["text"], ["sentences"], functools.partial(_split, processes=processes), restricted)
+    if language == "en" and not is_mostly_latin(used["text"]):
+        log.warning("reports.language is en, but most letters of the texts are not Latin. Set it to their language, or to none.")
+    store = cache_folder(cache, "sentences", restricted=restricted) / (_splitter_version() + f"-{language}" * (language != "en"))
+    compute = functools.partial(_split, processes=processes, language=language)
+    try:
+        split = cached(store, used["text"], ["sentences"], compute, restricted)
+    except _SlowTextError as slow:
+        row = int((used["text"] == slow.text).argmax())
+        name = f"the text in row {row + 1:,} of those with words" if restricted else f"report {used['report'].iloc[row]}"
+        raise UserError(f"{name}: {slow.problem.replace('set the language', 'set reports.language')}") from None
     sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
     sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
     sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
@@ -96,11 +126,35 @@ def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Pa
     log.info("%s sentences, %s of them unique", f"{len(table):,}", f"{len(counts):,}")
 
 
+class _SlowTextError(Exception):
+    """A text that takes too long to split; it is not part of the message, because it may be confidential."""
+
+    def __init__(self, text: str, problem: str):
+        super().__init__()
+        self.text, self.problem = text, problem
+
+
 @functools.cache
-def _segmenter() -> Any:
+def _segmenter(language: str) -> Callable[[str], list[str]]:
     import pysbd
 
-    return pysbd.Segmenter(language="en", clean=False)
+    try:
+        known_language(language)
+    except ValueError as error:
+        raise ValueError(f"language{error}.") from None
+    if language == NO_LANGUAGE:
+        return lambda paragraph: [paragraph]
+    segmenter: Any = pysbd.Segmenter(language=language, clean=False)
+    segmenter.language_module = type("Rules", (segmenter.language_module,), {"NUMBERED_REFERENCE_REGEX": REFERENCE})
+    return segmenter.segment
+
+
+def _split_in_time(text: str, language: str) -> list[str] | str:
+    """Split a text, or return why it cannot be split, because a worker process cannot tell which text it was."""
+    try:
+        return split_sentences(text, language)
+    except TimeoutError as error:
+        return str(error)
 
 
 def _splitter_version() -> str:
@@ -108,9 +162,13 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-version-{VERSIONS['splitter']}"
 
 
-def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
+def _split(texts: Sequence[str], processes: int, language: str) -> Iterator[pd.DataFrame]:
     """Split texts and yield their sentences in batches."""
-    split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
+    function = functools.partial(_split_in_time, language=language)
+    split = map_in_processes(function, texts, processes=processes, chunksize=TEXTS_PER_TASK)
     rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
+        for text, sentences in some.items():
+            if isinstance(sentences, str):
+                raise _SlowTextError(text, sentences)
         yield pd.Series(some, name="sentences").to_frame()
