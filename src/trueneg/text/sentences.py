@@ -5,7 +5,7 @@ import itertools
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.shared_cache import cache_folder
 from trueneg.runtime.processes import map_in_processes
-from trueneg.specs.languages import NO_LANGUAGE, known_language
+from trueneg.specs.languages import NO_LANGUAGE
 from trueneg.specs.stages import VERSIONS
 from trueneg.text.chunks import cached
 from trueneg.text.cleaning import MARK, clean, has_words
@@ -60,8 +60,8 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
         for part in [paragraph] if language == NO_LANGUAGE else PART.findall(paragraph):
             sentences += map(str.strip, segment(part))
             if time.thread_time() - began > LIMIT:
-                size = f"a text of {len(text):,} characters takes more than {LIMIT:g} s to split into sentences"
-                raise TimeoutError(f"{size}. Shorten it, or set the language to none, which makes each paragraph one sentence.")
+                problem = f"splitting its {len(text):,} characters into sentences takes more than {LIMIT:g} s"
+                raise TimeoutError(f"{problem}. Shorten it, or set language to none, so that each paragraph is one sentence.")
     return [sentence for sentence in sentences if has_words(sentence)]
 
 
@@ -97,18 +97,14 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
 
     Raises:
-        UserError: if splitting a text takes too long; the message names its report.
+        UserError: if splitting a text takes too long; the message gives its report, by number if the texts are confidential.
     """
     if language == "en" and not is_mostly_latin(used["text"]):
         log.warning("reports.language is en, but most letters of the texts are not Latin. Set it to their language, or to none.")
     store = cache_folder(cache, "sentences", restricted=restricted) / (_splitter_version() + f"-{language}" * (language != "en"))
-    compute = functools.partial(_split, processes=processes, language=language)
-    try:
-        split = cached(store, used["text"], ["sentences"], compute, restricted)
-    except _SlowTextError as slow:
-        row = int((used["text"] == slow.text).argmax())
-        name = f"the text in row {row + 1:,} of those with words" if restricted else f"report {used['report'].iloc[row]}"
-        raise UserError(f"{name}: {slow.problem.replace('set the language', 'set reports.language')}") from None
+    names = dict(zip(used["text"], used.index + 1 if restricted else used["report"], strict=True))
+    compute = functools.partial(_split, names=names, processes=processes, language=language)
+    split = cached(store, used["text"], ["sentences"], compute, restricted)
     sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
     sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
     sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
@@ -126,22 +122,11 @@ def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Pa
     log.info("%s sentences, %s of them unique", f"{len(table):,}", f"{len(counts):,}")
 
 
-class _SlowTextError(Exception):
-    """A text that takes too long to split; it is not part of the message, because it may be confidential."""
-
-    def __init__(self, text: str, problem: str):
-        super().__init__()
-        self.text, self.problem = text, problem
-
-
 @functools.cache
 def _segmenter(language: str) -> Callable[[str], list[str]]:
+    """Return pySBD's function for a language, with another pattern of references, or one that keeps paragraphs whole."""
     import pysbd
 
-    try:
-        known_language(language)
-    except ValueError as error:
-        raise ValueError(f"language{error}.") from None
     if language == NO_LANGUAGE:
         return lambda paragraph: [paragraph]
     segmenter: Any = pysbd.Segmenter(language=language, clean=False)
@@ -149,12 +134,11 @@ def _segmenter(language: str) -> Callable[[str], list[str]]:
     return segmenter.segment
 
 
-def _split_in_time(text: str, language: str) -> list[str] | str:
-    """Split a text, or return why it cannot be split, because a worker process cannot tell which text it was."""
+def _split_report(text: str, name: str | int, language: str) -> list[str]:
     try:
         return split_sentences(text, language)
     except TimeoutError as error:
-        return str(error)
+        raise UserError(f"report {name}: {error}") from None
 
 
 def _splitter_version() -> str:
@@ -162,13 +146,10 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-version-{VERSIONS['splitter']}"
 
 
-def _split(texts: Sequence[str], processes: int, language: str) -> Iterator[pd.DataFrame]:
-    """Split texts and yield their sentences in batches."""
-    function = functools.partial(_split_in_time, language=language)
-    split = map_in_processes(function, texts, processes=processes, chunksize=TEXTS_PER_TASK)
+def _split(texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str) -> Iterator[pd.DataFrame]:
+    """Split texts, whose reports have the given names, and yield their sentences in batches."""
+    function = functools.partial(_split_report, language=language)
+    split = map_in_processes(function, texts, [names[text] for text in texts], processes=processes, chunksize=TEXTS_PER_TASK)
     rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
-        for text, sentences in some.items():
-            if isinstance(sentences, str):
-                raise _SlowTextError(text, sentences)
         yield pd.Series(some, name="sentences").to_frame()

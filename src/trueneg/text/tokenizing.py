@@ -4,12 +4,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from trueneg.text.words import is_mostly_latin
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-TEXTS_AT_ONCE = 1000
 
 
 def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> Any:
@@ -59,10 +56,9 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
 
 def _continues_words(character: str, latin: bool) -> bool:
     """Return whether a character occurs within words: letters, digits, vowel signs and emoji, but not Chinese characters."""
-    if latin:
-        return character.isalnum()
-    sign = unicodedata.category(character)[0] in "MS" and not character.isascii()
-    return (character.isalnum() or sign) and not unicodedata.name(character, "").startswith("CJK ")
+    other = not latin and not character.isascii()
+    sign = other and unicodedata.category(character)[0] in "MS"
+    return (character.isalnum() or sign) and not (other and unicodedata.name(character, "").startswith("CJK "))
 
 
 def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
@@ -80,15 +76,10 @@ def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
     # Byte-level vocabularies know everything; some name another special token as the unknown one.
     others = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     unknown = None if tokenizer.unk_token_id in others else tokenizer.unk_token_id
-    counts = []
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        encoded = tokenizer(list(texts[start : start + TEXTS_AT_ONCE]), verbose=False)["input_ids"]
-        counts += [(len(ids), ids.count(unknown)) for ids in encoded]
-    tokens, missing = np.array(counts).reshape(-1, 2).T
-    parts = []
-    if missing.any():
-        shares = f"{missing.sum() / tokens.sum():.2%} of the tokens, in {np.count_nonzero(missing):,} of {len(texts):,} texts"
-        parts.append(f"the vocabulary lacks {shares}")
-    if (tokens > longest).any():
-        parts.append(f"{np.count_nonzero(tokens > longest):,} of {len(texts):,} texts have more than {longest:,} tokens")
+    encoded = tokenizer(list(texts), verbose=False)["input_ids"]
+    missing, long = sum(ids.count(unknown) for ids in encoded), sum(len(ids) > longest for ids in encoded)
+    parts = [f"{long:,} of {len(texts):,} texts have more than {longest:,} tokens"] if long else []
+    if missing:
+        share, affected = missing / sum(map(len, encoded)), sum(unknown in ids for ids in encoded)
+        parts.append(f"{share:.2%} of the tokens, in {affected:,} of {len(texts):,} texts, are unknown to the vocabulary")
     return " and ".join(parts)
