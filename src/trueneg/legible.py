@@ -76,7 +76,8 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 
 
 def _escaped(character: str) -> str:
-    if character.isprintable() or character == "\t" or unicodedata.category(character) == "Zs":
+    # The non-joiner of Persian and the joiner of emoji are parts of words.
+    if character.isprintable() or character in "\t\u200c\u200d" or unicodedata.category(character) == "Zs":
         return character
     # This also escapes lone surrogates, which cannot be written to a file.
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -28,6 +28,7 @@ from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
+from trueneg.text.words import TERM
 from trueneg.training.image_text_objectives import DIRECTIONS
 from trueneg.training.text_similarity import embeddings_of
 
@@ -102,8 +103,9 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
     # The text criterion of the remove, reweight and resample objectives is the cosine between these embeddings.
     embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
+    vectors = TfidfVectorizer(token_pattern=TERM.pattern).fit(corpus)  # words outside the corpus are ignored
     features = {
-        "TF-IDF": csr_array(TfidfVectorizer().fit(corpus).transform(rated.texts)),  # words outside the corpus are ignored
+        "TF-IDF": csr_array(vectors.transform(rated.texts)),
         "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),
     }
     scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}

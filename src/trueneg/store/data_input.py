@@ -15,6 +15,7 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key
 
 PLACES = ("path", "table", "archive")  # settings that tell where a data set is
+DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}  # omitted, so that a new setting reruns no job
 
 
 class DataInput(NamedTuple):
@@ -47,7 +48,7 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, DataInput]:
     inputs = {}
     for corpus, reports in corpora(study).items():
         settings = reports.model_dump(mode="json")
-        for key, default in (("seed", None), ("skip_incomplete", False)):  # omit the defaults so that no job is rerun
+        for key, default in DEFAULTS.items():
             if settings.get(key, default) == default:
                 settings.pop(key, None)
         inputs[corpus] = DataInput(f"{name}/text/{corpus}/reports", "reports", settings)

@@ -4,7 +4,6 @@ Scores sentences with known classes in several ways and writes tidy tables witho
 """
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
+from trueneg.text.words import WORD_OR_MARK
 
 log = logging.getLogger(__name__)
 
@@ -167,10 +167,10 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
 
 
 def words_of(sentence: str) -> list[str]:
-    """Split a sentence into lower-case words and punctuation marks.
+    """Split a sentence into lower-case words and punctuation marks; see :mod:`trueneg.text.words`.
 
     Example:
         >>> words_of("No 1.4 cm nodule.")
         ['no', '1', '.', '4', 'cm', 'nodule', '.']
     """
-    return re.findall(r"\w+|[^\w\s]", sentence.lower())
+    return WORD_OR_MARK.findall(sentence.lower())

@@ -2,6 +2,8 @@
 
 import re
 
+from trueneg.text.words import UNSPACED
+
 MARK = "XXXX"  # replaces every de-identification mark: one word, which a vocabulary can include
 MARKS = re.compile(r"(?:X{3,}|_{2,4})(?:\s+(?:X{3,}|_{2,4})(?!\w))*")
 # A list number at the start of a line or after the end of a sentence: 1. No acute disease. 2) 8 mm nodule.
@@ -10,9 +12,11 @@ ENUMERATION = re.compile(
 )
 LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTILINE)  # also: Chest 1. No acute disease
 MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
+# A line break within a text of a script without spaces, or after its punctuation.
+WRAPPED = re.compile(rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n[^\S\n]*(?=[{UNSPACED}\u3001-\u303f\uff01-\uff65])")
 
 
-def clean(text: str) -> str:
+def clean(text: str, language: str = "en") -> str:
     """Clean a text lightly before it is split into sentences; everything else is left unchanged.
 
     * Each run of de-identification marks (``XXXX``, ``___``) becomes one ``XXXX``.
@@ -22,12 +26,19 @@ def clean(text: str) -> str:
       stop is removed.
     * Lines are joined, empty lines between paragraphs become a single ``\\n``, and paragraphs without words are dropped.
 
+    In other languages than English (``language`` is not ``"en"``), numbers and punctuation stay as they are, because a number
+    with a full stop can be an ordinal, and lines in scripts without spaces are joined without one.
+
     Example:
         >>> clean("1. No ___ airspace disease.Heart size is\\nnormal .. 2. Stable 2.5 cm nodule.")
         'No XXXX airspace disease. Heart size is normal. Stable 2.5 cm nodule.'
     """
     text = re.sub(r"_{5,}", "\n\n", text)  # a line of underscores separates an addendum from its report
+    text = re.sub(r"\n\s*\n", "\n\n", text)  # ENUMERATION takes quadratic time on runs of line breaks
     text = MARKS.sub(MARK, text)
+    if language != "en":
+        paragraphs = (re.sub(r"\s+", " ", part).strip() for part in WRAPPED.sub("", text).split("\n\n"))
+        return "\n".join(part for part in paragraphs if has_words(part))
     text = MISSING_SPACE.sub(r"\1 ", text)
     text = ENUMERATION.sub(" ", _end_items(text))
     paragraphs = (re.sub(r"\s+", " ", part) for part in re.split(r"\n\s*\n", text))
@@ -37,8 +48,13 @@ def clean(text: str) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text contains anything besides numbers, punctuation and de-identification marks."""
-    return re.search("[A-Za-z]", text.replace(MARK, "")) is not None
+    """Return whether a text contains a letter of any script outside its de-identification marks.
+
+    Example:
+        >>> has_words("正常"), has_words("12 % 3º ___ XXXX 🙂")
+        (True, False)
+    """
+    return any(map(str.isalpha, re.sub("[ªº]", "", MARKS.sub("", text))))
 
 
 def _end_items(text: str) -> str:

@@ -1,6 +1,7 @@
 """Train the pipeline's language models: one per fold, so that no model scores reports it was trained on."""
 
 import hashlib
+import itertools
 import json
 import logging
 from collections.abc import Mapping
@@ -22,8 +23,9 @@ from trueneg.store.language_models import read_language_models
 from trueneg.store.records import TrainingRecord
 from trueneg.store.run_store import RunStore
 from trueneg.text.folds import training_parts, with_folds
-from trueneg.text.loading import load_language_model
+from trueneg.text.loading import load_language_model, longest_input
 from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm
+from trueneg.text.tokenizing import unexpressed
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,8 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     code = {"language_model": VERSIONS["language_model"]}
     model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
+    if problem := unexpressed([*dict.fromkeys(itertools.chain(*parts))], tokenizer, longest_input(model, tokenizer)):
+        log.warning("fold %d: %s", fold, problem)
     task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
     digest, minutes = f"{record['id']}-{versions.digest(code)}", settings["checkpoint_minutes"]

@@ -17,8 +17,9 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
-from trueneg.text.loading import load_language_model, weights_checksum
+from trueneg.text.loading import load_language_model, longest_input, weights_checksum
 from trueneg.text.pseudo_likelihood import score
+from trueneg.text.tokenizing import unexpressed
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ def _score(sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping
     with leased_device(settings["device"]) as device:
         hub = {"revision": model["revision"], "trust_remote_code": settings["trust_remote_code"]}
         network, tokenizer = load_language_model(model["folder"], variant=variant, **hub)
+        if problem := unexpressed(sentences, tokenizer, longest_input(network, tokenizer)):
+            log.warning("fold %d: %s", model["fold"], problem)
         for part in score(network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant):
             yield part.assign(device=device.type).set_axis([sentences[row] for row in part.index])
             tokens += int(part["tokens"].sum())

@@ -3,7 +3,9 @@
 import functools
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,30 +13,41 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
+from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.shared_cache import cache_folder
 from trueneg.runtime.processes import map_in_processes
+from trueneg.specs.languages import NO_LANGUAGE
 from trueneg.specs.stages import VERSIONS
 from trueneg.text.chunks import cached
 from trueneg.text.cleaning import MARK, clean, has_words
+from trueneg.text.words import is_mostly_latin
 
 log = logging.getLogger(__name__)
 
 TEXTS_PER_TASK = 50
 USED = "used"  # state of a report whose text can be split
+LIMIT = 20.0  # seconds of processor time to split a text
+# pySBD's time grows with the square of the length, so longer paragraphs are split in parts, at the end of a sentence if possible.
+PART = re.compile(r"(?s).{1,10000}\Z|.{1,9999}(?:(?<=[.!?؟۔])\s|[。．！？।။።])|.{1,9999}\s|.{1,10000}")
+# pySBD's pattern of references after a full stop, .[1, 2], with only one way to read a number. The original tries all
+# combinations of several ways, so its time grows fourfold with each number.
+REFERENCE = r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
 
 
-def split_sentences(text: str) -> list[str]:
+def split_sentences(text: str, language: str = "en") -> list[str]:
     """Split a text into sentences after cleaning it with :func:`trueneg.text.cleaning.clean`.
 
     Args:
         text: findings, an impression, or both; empty lines separate paragraphs.
+        language: a language of pySBD, such as ``"zh"``, or ``"none"``: each paragraph is one sentence.
 
     Returns:
         Sentences in order, with their final full stops; those without words are dropped.
 
     Raises:
-        ValueError: if the text is not a string.
+        ValueError: if the text is not a string, or the language is unknown.
+        TimeoutError: if the text takes more than 20 seconds of processor time.
 
     Example:
         >>> split_sentences("1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal.")
@@ -42,9 +55,13 @@ def split_sentences(text: str) -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    sentences = []
-    for paragraph in clean(text).split("\n"):
-        sentences += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []
+    segment, sentences, began = _segmenter(language), [], time.thread_time()
+    for paragraph in clean(text, language).split("\n"):
+        for part in [paragraph] if language == NO_LANGUAGE else PART.findall(paragraph):
+            sentences += map(str.strip, segment(part))
+            if time.thread_time() - began > LIMIT:
+                problem = f"splitting its {len(text):,} characters into sentences takes more than {LIMIT:g} s"
+                raise TimeoutError(f"{problem}. Shorten it, or set language to none, so that each paragraph is one sentence.")
     return [sentence for sentence in sentences if has_words(sentence)]
 
 
@@ -63,22 +80,31 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
+    language = used["language"].iloc[0] if "language" in used else "en"
+    write_sentences(split_texts(used, cache, processes, restricted, language), sentences, unique, restricted)
 
 
-def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool) -> pd.DataFrame:
+def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en") -> pd.DataFrame:
     """Split the texts of reports into sentences.
 
     Args:
         used: table with ``report``, ``patient``, ``text``, indexed from 0.
         cache, processes: as for :func:`split_reports`.
         restricted: whether the texts are confidential.
+        language: as for :func:`split_sentences`.
 
     Returns:
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
+
+    Raises:
+        UserError: if splitting a text takes too long; the message gives its report, by number if the texts are confidential.
     """
-    store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
-    split = cached(store, used["text"], ["sentences"], functools.partial(_split, processes=processes), restricted)
+    if language == "en" and not is_mostly_latin(used["text"]):
+        log.warning("reports.language is en, but most letters of the texts are not Latin. Set it to their language, or to none.")
+    store = cache_folder(cache, "sentences", restricted=restricted) / (_splitter_version() + f"-{language}" * (language != "en"))
+    names = dict(zip(used["text"], used.index + 1 if restricted else used["report"], strict=True))
+    compute = functools.partial(_split, names=names, processes=processes, language=language)
+    split = cached(store, used["text"], ["sentences"], compute, restricted)
     sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
     sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
     sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
@@ -97,10 +123,22 @@ def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Pa
 
 
 @functools.cache
-def _segmenter() -> Any:
+def _segmenter(language: str) -> Callable[[str], list[str]]:
+    """Return pySBD's function for a language, with another pattern of references, or one that keeps paragraphs whole."""
     import pysbd
 
-    return pysbd.Segmenter(language="en", clean=False)
+    if language == NO_LANGUAGE:
+        return lambda paragraph: [paragraph]
+    segmenter: Any = pysbd.Segmenter(language=language, clean=False)
+    segmenter.language_module = type("Rules", (segmenter.language_module,), {"NUMBERED_REFERENCE_REGEX": REFERENCE})
+    return segmenter.segment
+
+
+def _split_report(text: str, name: str | int, language: str) -> list[str]:
+    try:
+        return split_sentences(text, language)
+    except TimeoutError as error:
+        raise UserError(f"report {name}: {error}") from None
 
 
 def _splitter_version() -> str:
@@ -108,9 +146,10 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-version-{VERSIONS['splitter']}"
 
 
-def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
-    """Split texts and yield their sentences in batches."""
-    split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
+def _split(texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str) -> Iterator[pd.DataFrame]:
+    """Split texts, whose reports have the given names, and yield their sentences in batches."""
+    function = functools.partial(_split_report, language=language)
+    split = map_in_processes(function, texts, [names[text] for text in texts], processes=processes, chunksize=TEXTS_PER_TASK)
     rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
         yield pd.Series(some, name="sentences").to_frame()

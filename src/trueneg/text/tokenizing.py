@@ -1,7 +1,10 @@
-"""Train a WordPiece tokenizer on sentences."""
+"""Train a WordPiece tokenizer on sentences, and measure what a tokenizer cannot express."""
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
+
+from trueneg.text.words import is_mostly_latin
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -9,7 +12,9 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> Any:
     """Train a lower-case WordPiece tokenizer like BERT's; the same sentences always give the same vocabulary.
 
-    The vocabulary contains every printable ASCII character, so no English word is unknown.
+    The vocabulary contains every printable ASCII character, so no English word is unknown. Accents are stripped as in BERT,
+    unless most letters are not Latin: Indic and Thai vowels and the marks of й and が would vanish with them. A Chinese character
+    is always a word of its own.
 
     Args:
         sentences: training sentences, with repetitions.
@@ -26,19 +31,55 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
     from tokenizers.implementations import BertWordPieceTokenizer
     from transformers import PreTrainedTokenizerFast
 
-    learner: Any = BertWordPieceTokenizer()
+    latin = is_mostly_latin(sentences)
+    learner: Any = BertWordPieceTokenizer(strip_accents=None if latin else False)
     normalize = learner.normalizer.normalize_str
     seen = {character for sentence in sentences for character in normalize(sentence) if not character.isspace()}
     characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})
     # A letter that continues a word is a different token from one that begins it. The trainer numbers the continuing letters that
     # it sees in an order that varies between runs, and breaks ties by number; listing them beforehand fixes their numbers.
-    special = [*SPECIAL, *(f"##{character}" for character in characters if character.isalnum())]
+    special = [*SPECIAL, *(f"##{character}" for character in characters if _continues_words(character, latin))]
     least = len(special) + len(characters)
     if vocabulary < least:
-        raise ValueError(f"vocabulary is {vocabulary}; expected at least {least} (the special tokens and all characters).")
+        problem = f"vocabulary is {vocabulary}; expected at least {least}: {len(characters)} characters occur"
+        raise ValueError(f"{problem}, most of them also within words. Raise it.")
     # Keep every character and every pair, however rare.
     limits = {"min_frequency": 0, "limit_alphabet": vocabulary, "initial_alphabet": characters}
     learner.train_from_iterator(sentences, vocabulary, **limits, special_tokens=special, show_progress=False)
-    tokenizer = BertWordPieceTokenizer(learner.get_vocab())
+    tokenizer: Any = BertWordPieceTokenizer(learner.get_vocab(), strip_accents=None if latin else False)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(tokenizer.to_str()), model_max_length=longest, **names)
+    fast = Tokenizer.from_str(tokenizer.to_str())
+    if not latin:  # Thai has no spaces, and longer words are unknown
+        fast.model.max_input_chars_per_word = 10_000
+    return PreTrainedTokenizerFast(tokenizer_object=fast, model_max_length=longest, **names)
+
+
+def _continues_words(character: str, latin: bool) -> bool:
+    """Return whether a character occurs within words: letters, digits, vowel signs and emoji, but not Chinese characters."""
+    other = not latin and not character.isascii()
+    sign = other and unicodedata.category(character)[0] in "MS"
+    return (character.isalnum() or sign) and not (other and unicodedata.name(character, "").startswith("CJK "))
+
+
+def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
+    """Describe what a tokenizer cannot express in texts, without quoting them.
+
+    Args:
+        texts: any texts.
+        tokenizer: a tokenizer of the transformers library.
+        longest: maximum number of tokens, including special tokens.
+
+    Returns:
+        The share of the tokens that are unknown to its vocabulary, and the number of texts that are longer, in a sentence; empty
+        if there are none.
+    """
+    # Byte-level vocabularies know everything; some name another special token as the unknown one.
+    others = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    unknown = None if tokenizer.unk_token_id in others else tokenizer.unk_token_id
+    encoded = tokenizer(list(texts), verbose=False)["input_ids"]
+    missing, long = sum(ids.count(unknown) for ids in encoded), sum(len(ids) > longest for ids in encoded)
+    parts = [f"{long:,} of {len(texts):,} texts have more than {longest:,} tokens"] if long else []
+    if missing:
+        share, affected = missing / sum(map(len, encoded)), sum(unknown in ids for ids in encoded)
+        parts.append(f"{share:.2%} of the tokens, in {affected:,} of {len(texts):,} texts, are unknown to the vocabulary")
+    return " and ".join(parts)

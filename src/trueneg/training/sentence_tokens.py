@@ -1,12 +1,16 @@
 """Tokens of sentences on a device: each distinct sentence is tokenised once, and batches are gathered from the result."""
 
+import logging
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from trueneg.models.text_encoders import tokenise
+from trueneg.text.tokenizing import unexpressed
 from trueneg.training.image_text_networks import Networks
+
+log = logging.getLogger(__name__)
 
 
 class SentenceTokens:
@@ -27,6 +31,8 @@ class SentenceTokens:
 
     def __init__(self, networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device):
         tokens = tokenise(networks.tokenizer, texts, maximum_tokens=networks.maximum_tokens, truncate=truncate)
+        if problem := unexpressed(texts, networks.tokenizer, networks.maximum_tokens):
+            log.warning("texts of the images: %s", problem)
         self.lengths = tokens["attention_mask"].sum(1)
         self._tokens = {"input_ids": tokens["input_ids"].int(), "attention_mask": tokens["attention_mask"].bool()}
         self._tokens = {name: values.to(device) for name, values in self._tokens.items()}

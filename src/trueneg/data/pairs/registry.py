@@ -67,7 +67,7 @@ def write_captions(
     if settings.get("split_sentences", False):
         # An empty line ends a paragraph and therefore a sentence.
         reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
-        listed = split_texts(reports, cache, processes, restricted)
+        listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
     else:
         index = texts.groupby("report").cumcount()
         listed = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))

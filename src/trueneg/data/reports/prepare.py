@@ -24,9 +24,10 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
 
     Args:
         settings: ``source`` (a module of :mod:`trueneg.data.reports`), ``path``, and for ``table``: ``id_column``,
-            ``text_column``, ``patient_column``, ``restricted``.
+            ``text_column``, ``patient_column``, ``restricted``, and ``language`` unless it is English.
         path: parquet file to write: ``report``, ``patient``, ``state`` (used, empty, unreadable), ``reason``, ``sections``
-            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs).
+            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs), and ``language`` unless
+            it is English.
 
     Raises:
         UserError: if the source is missing or has an unexpected layout, two reports share an id, or no report can be used.
@@ -34,7 +35,8 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     source, shown = settings["source"], settings["path"] or settings["source"]
     restricted = source == "mimic_cxr" or settings.get("restricted", False)
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
-    reports = pd.DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
+    language = settings.get("language", "en")
+    reports = pd.DataFrame([_row(*report, language) for report in read(settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
         raise UserError(f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,} (counting from 0).")
@@ -44,14 +46,15 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
         log.info("%s, %s: %d%s", state, reason, len(names), "" if restricted else f" (first: report {names.iloc[0]})")
     if not counts[USED]:
         raise UserError(f"{shown}: none of the {len(reports):,} reports contains usable text.")
-    privacy.write_table(reports, path, restricted)
+    privacy.write_table(reports if language == "en" else reports.assign(language=language), path, restricted)
 
 
-def _row(name: str, patient: str, content: Mapping[str, str] | str) -> tuple[str, ...]:
+def _row(name: str, patient: str, content: Mapping[str, str] | str, language: str) -> tuple[str, ...]:
     if isinstance(content, str):
         return name, patient, UNREADABLE, content, "", ""
     # An empty line separates paragraphs; a single line break lies within a paragraph.
-    text = "\n\n".join(paragraph for section in content.values() for paragraph in clean(section).split("\n") if paragraph)
+    paragraphs = (paragraph for section in content.values() for paragraph in clean(section, language).split("\n"))
+    text = "\n\n".join(filter(None, paragraphs))
     if text:
         return name, patient, USED, "", " + ".join(content), text
     return name, patient, EMPTY, "no words" if content else "no findings, impression or last paragraph", "", ""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from trueneg.specs.languages import Language
 from trueneg.specs.resources import Resources
 from trueneg.specs.settings import Boolean, Count, Integer, OpenFraction, Settings, Sweepable, technical
 
@@ -35,6 +36,9 @@ class OwnTextSettings(TextSettings):
         None,
         description="name of the column with patients, or other groups that must not be split between training and test; "
         "none: each report (or image) is its own group",
+    )
+    language: Language = Field(
+        "en", description="language of the texts, which tells where sentences end; none: each paragraph is one sentence"
     )
     restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 

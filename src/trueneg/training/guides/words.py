@@ -1,6 +1,5 @@
 """The words of sentences as the guide."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
 from trueneg.errors import UserError
+from trueneg.text.words import TERM
 from trueneg.training.guides.base import Batch, Guide, Rated, rate_pairs
-
-WORD = re.compile(r"\w\w")  # TfidfVectorizer ignores shorter words
 
 
 class WordGuide(Guide):
@@ -23,7 +21,7 @@ class WordGuide(Guide):
         texts = run.data.texts
         if settings["permuted"]:
             texts = [texts[number] for number in torch.randperm(len(texts), generator=run.generator("permuted words")).tolist()]
-        if not any(WORD.search(text) for text in texts):
+        if not any(TERM.search(text) for text in texts):
             raise UserError(
                 f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
                 f"{run.data.source.name} contains a word; expected words of at least two letters or digits. Use another guide."
@@ -36,10 +34,13 @@ class WordGuide(Guide):
 
 
 class WordOverlap:
-    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is ignored."""
+    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is ignored.
+
+    In scripts without spaces, each character is a word (:mod:`trueneg.text.words`).
+    """
 
     def __init__(self, texts: Sequence[str]):
-        self._vectors = TfidfVectorizer(dtype=np.float32).fit_transform(texts)
+        self._vectors = TfidfVectorizer(dtype=np.float32, token_pattern=TERM.pattern).fit_transform(texts)
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Return (B, B) cosines between texts, given (B,) indices; all on the CPU."""
