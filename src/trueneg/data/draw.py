@@ -44,7 +44,7 @@ def draw_subsets(
         images = read_source(source)
         if group not in (None, *GROUPS, *images.class_names):
             names = ", ".join(images.class_names)
-            raise UserError(f"primary.group is {group!r}; expected common, rare or a class of {images.name}: {names}.")
+            raise UserError(f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of {images.name}: {names}.")
         drawing = drawing_settings(images, settings)
         drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
         for subset in drawn:
