@@ -50,6 +50,8 @@ def draw_subsets(
         for subset in drawn:
             unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()
             log.info("seed %d: training images per class: %s; %d unlabelled", subset.seed, counts, unlabelled)
+        if own := int(images.is_validation.sum()):
+            log.info("validation: the %d images of the source's own split; dataset.validation is not used", own)
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]

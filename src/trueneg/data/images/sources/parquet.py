@@ -21,7 +21,8 @@ from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
 from trueneg.specs.sources import data_name
 
-LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
+LAYOUT = "train*.parquet (and, with official splits, test*.parquet and validation*.parquet)"
+VALIDATION = "val", "valid", "validation"
 IMAGE_COLUMNS = ("img", "image")
 
 
@@ -32,7 +33,8 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
 
     Args:
-        path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
+        path: folder with train*.parquet and, optionally, test*.parquet (the official test images) and validation*.parquet,
+            val*.parquet or valid*.parquet (validation images).
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
 
@@ -43,12 +45,13 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the files of both splits in the folder ``path``."""
-    return UserFiles(parquet_files(required_path(settings["path"], "parquet", LAYOUT)))
+    """Return the files of all splits in the folder ``path``."""
+    folder = required_path(settings["path"], "parquet", LAYOUT)
+    return UserFiles([*parquet_files(folder), *(file for file in folder.glob("val*.parquet") if _split_of(file) in VALIDATION)])
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Return the files of both splits."""
+    """Return the files of the training and test splits."""
     return [*folder.glob("train*.parquet"), *folder.glob("test*.parquet")]
 
 
@@ -58,7 +61,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     Raises:
         UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
     """
-    files = sorted(folder.glob(f"{split}*.parquet"))
+    files = [file for file in sorted(folder.glob(f"{split}*.parquet")) if split not in VALIDATION or _split_of(file) == split]
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
@@ -73,7 +76,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
 def read_folder(
     folder: Path, name: str, resolution: int | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
 ) -> ImageSource:
-    """Read the splits ``train`` and ``test`` of a folder of parquet files.
+    """Read the splits of a folder of parquet files: training, test and, unless it is that of a known dataset, validation.
 
     Args:
         folder: folder of the parquet files.
@@ -87,8 +90,9 @@ def read_folder(
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
-    splits = {split: split_files(folder, split) for split in ("train", "test")}
-    files = splits["train"] | splits["test"]
+    validation = "validation" if rows else _validation(folder)
+    splits = {split: split_files(folder, split) for split in ("train", *(() if rows else (validation,)), "test")}
+    files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
     for split in rows or ("train",):
         if not splits[split]:
             other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
@@ -113,7 +117,27 @@ def read_folder(
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
     images = read_pixels(ParquetImages(columns, places), "RGB" if rows else None, resolution)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= counts["train"], class_names)
+    place, held_out = np.arange(len(labels)), counts["train"] + counts.get(validation, 0)
+    is_validation = (place >= counts["train"]) & (place < held_out)
+    return ImageSource(name, images, labels, place >= held_out, class_names, is_validation=is_validation)
+
+
+def _validation(folder: Path) -> str:
+    """Return the name of the validation split of a folder.
+
+    Raises:
+        UserError: if files have several of these names.
+    """
+    present = sorted({_split_of(file) for file in folder.glob("val*.parquet")} & set(VALIDATION))
+    if len(present) > 1:
+        expected = f"expected one of {', '.join(VALIDATION)} for the validation images"
+        raise UserError(f"{folder} contains {' and '.join(f'{name}*.parquet' for name in present)}; {expected}.")
+    return present[0] if present else "validation"
+
+
+def _split_of(file: Path) -> str:
+    """Return the letters with which a file's name begins."""
+    return re.sub("[^a-z].*", "", file.name)
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
