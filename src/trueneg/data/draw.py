@@ -11,7 +11,7 @@ from trueneg.data.images.image_source import read_source
 from trueneg.data.images.loading import drawing_settings
 from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import pair_subset, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
@@ -55,10 +55,7 @@ def draw_subsets(
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]
-    if official.empty:
-        chosen = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
-    else:
-        chosen = [official_subset(pairs, official, seed) for seed in seeds]
-    for pair_subset in chosen:
-        log.info("seed %d: %d training, %d test images", pair_subset.seed, len(pair_subset.train), len(pair_subset.test))
+    chosen = [pair_subset(pairs, official, settings, seed) for seed in seeds]
+    for drawn_pairs in chosen:
+        log.info("seed %d: %d training, %d test images", drawn_pairs.seed, len(drawn_pairs.train), len(drawn_pairs.test))
     write_pair_subsets(chosen, subsets)

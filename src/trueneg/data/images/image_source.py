@@ -32,7 +32,7 @@ class ImageSource:
             independent of the file format.
 
     Raises:
-        ValueError: if an array has an unexpected type or shape, a label has no class name, or an image is in two splits.
+        ValueError: if an array has an unexpected type or shape, or a label has no class name.
 
     Example:
         >>> black = np.zeros((2, 1, 8, 8), np.uint8)
@@ -55,8 +55,6 @@ class ImageSource:
             object.__setattr__(self, "is_validation", np.zeros(len(self.images), bool))
         splits = {"is_test": ("bool", 1), "is_validation": ("bool", 1)}
         require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), **splits})
-        if (self.is_test & self.is_validation).any():
-            raise ValueError("is_test and is_validation are both True for an image; expected each image in one split")
         if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
             span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
             raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")

@@ -1,7 +1,8 @@
 """Images in one subfolder per class, in the layout of torchvision's ``ImageFolder``.
 
 The classes are the subfolders of the folder itself, or of its subfolders ``train`` and, with official splits, ``test`` and
-``val`` (or ``valid`` or ``validation``). The images of a class may be in nested folders or behind links. Hidden files and folders are ignored.
+``val`` (or ``valid`` or ``validation``). The images of a class may be in nested folders or behind links. Hidden files and
+folders are ignored.
 """
 
 import itertools
