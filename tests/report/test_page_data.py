@@ -1,5 +1,6 @@
 """The page contains a study's runs, provenance and examples, and no restricted data."""
 
+import html
 import json
 import re
 
@@ -232,7 +233,7 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     assert all(part in of_eta for part in ("DCL-LM", "2e-05 to 4e-05", "median 2e-05"))
     (warning,) = (line for line in page.warnings if "numerically" in line)
     assert all(part in warning for part in ("DCL-LM is numerically CL", "0.0013 of 63", "class_probability 0.02"))
-    assert all(line in text for line in (known, of_eta, warning))
+    assert all(line in html.unescape(text) for line in (known, of_eta, warning))
 
 
 SECRET = "A sentence of a patient"
