@@ -67,7 +67,8 @@ def _shares(source: PairSource, subset: PairSubset, unit: str) -> tuple[dict[str
 
 
 def _facts(settings: Mapping[str, Any], negatives: int, expected: dict[str, float], eta_of: Callable[[Any], Any]) -> Facts:
-    objective, model = settings["objective"], model_of(settings, "objective")
+    objective: Any = settings["objective"]
+    model: Any = model_of(settings, "objective")
     eta = {}
     for key in ETAS:
         values = None if objective.get(key) is None else eta_of(objective[key])
@@ -75,4 +76,4 @@ def _facts(settings: Mapping[str, Any], negatives: int, expected: dict[str, floa
             numbers = (*np.quantile(values, (0, 0.5, MOST, 1)), np.mean(values))
             eta[key] = dict(zip(("minimum", "median", "most", "maximum", "mean"), map(float, numbers), strict=True))
     doses = expected | {key: negatives * of["most"] for key, of in eta.items()}
-    return {"negatives": negatives, "expected": expected, "eta": eta, "dose": doses.get(getattr(model, "dose", dict)(objective))}
+    return {"negatives": negatives, "expected": expected, "eta": eta, "dose": doses.get(model.dose(objective))}

@@ -74,9 +74,9 @@ def read_source(path: str | Path) -> ImageSource:
         UserError: if the file is missing, is damaged, or does not contain a source.
     """
     with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
-        arrays = {name: archive[name] for name in ("images", "labels", "is_test")}
-        texts = {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
-        source = ImageSource(str(archive["name"]), **arrays, **texts, is_validation=archive.get("is_validation"))
+        arrays: dict[str, Any] = {name: archive[name] for name in ("images", "labels", "is_test")}
+        arrays |= {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
+        source = ImageSource(str(archive["name"]), **arrays, is_validation=archive.get("is_validation"))
         require_checksum(source.checksum, archive)
     return source
 

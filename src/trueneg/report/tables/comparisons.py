@@ -41,7 +41,7 @@ from trueneg.stats.measurement import Measurement
 
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
-GROUPS = ("rare", "common")  # groups of classes
+GROUPS = (None, "rare", "common")  # groups of classes
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "contrasts": (
@@ -114,7 +114,7 @@ def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
     pools = distinct_pools(study, study.evaluation.knn.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
-    groups = [None, *(GROUPS if study.dataset.rare_classes else ()), *(["macro"] if (rows["group"] == "macro").any() else ())]
+    groups = [*(GROUPS if study.dataset.rare_classes else GROUPS[:1]), *(["macro"] if (rows["group"] == "macro").any() else ())]
     columns = {evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured}
     return Layout([Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))], columns)
 
