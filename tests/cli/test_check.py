@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -15,6 +16,8 @@ from trueneg.cli.main import main
 from trueneg.config.order import SIZES, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import make_subset
 
 
 def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypatch, capsys):
@@ -75,6 +78,34 @@ def test_missing_features_are_reported(tmp_path, monkeypatch, capsys):
     output = capsys.readouterr().out
     assert "Guided: digits: 0 of 2 runs finished" in output
     assert "data changed" not in output
+
+
+@pytest.mark.parametrize("rare", [[5, 6, 7, 8, 9], []])
+def test_the_class_frequencies_false_negatives_and_ineffective_objectives_are_shown(tmp_path, monkeypatch, capsys, rare):
+    monkeypatch.chdir(tmp_path)
+    data = tiny_study()["dataset"] | {"rare_classes": rare, "fraction": 0.25 if rare else 1.0}
+    weak = {"name": "dcl", "class_probability": 2e-5}
+    study = tiny_study(dataset=data, objectives=tiny_study()["objectives"] | {"Weak": weak})
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
+    assert main(["check", "study.yaml"]) == 0
+    output = capsys.readouterr().out
+    subset = make_subset(load_source("digits"), seed=0, **data_settings(data))
+    labels = load_source("digits").labels[subset.train]
+    shares = np.bincount(labels) / len(labels)
+    false = 126 * ((labels[:, None] == labels).sum() - len(labels)) / (len(labels) * (len(labels) - 1))
+    (line,) = (line for line in output.splitlines() if "negatives, about" in line)
+    assert f"126 negatives, about {false:.3g} ({100 * false / 126:.2g} %) share its class" in line
+    groups = ((5, None, " (rare)"), (None, 5, " (common)")) if rare else ((None, None, ""),)
+    for first, last, name in groups:
+        part = shares[first:last]
+        assert f"{100 * part.min():.1f} % to {100 * part.max():.1f} %{name}" in line
+    assert ("rare" in output) == bool(rare)
+    (warning,) = (line for line in output.splitlines() if "numerically" in line)
+    assert warning.startswith("  WARNING digits: Weak is numerically CL")
+
+
+def data_settings(dataset):
+    return {key: value for key, value in dataset.items() if key != "source"}
 
 
 @pytest.mark.parametrize("skipping", [True, False])

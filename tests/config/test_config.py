@@ -169,6 +169,7 @@ def test_all_mistakes_are_reported_at_once():
 
 
 PUBLISHED = {"paper": "p", "tables": ["t"]}
+STUDY_WITHOUT_RARE = tiny_study(dataset={"source": "digits", "test": 0.25})
 LIKELIHOOD = {"kind": "likelihood", "title": "T", "reports": {"source": "phantom"}, "language_models": {"BERT": {}}}
 THEORY = {"kind": "theory", "title": "T"}
 
@@ -180,7 +181,7 @@ THEORY = {"kind": "theory", "title": "T"}
         (tiny_study(), "conditions", ["batch_size"], ["conditions contains batch_size", "training.batch_size is 64", "list"]),
         (tiny_study(), "primary.metric", "acc", ["primary.metric is 'acc'", "one of: accuracy"]),
         (tiny_study(), "primary.metric", "neighbours", ["primary.metric is 'neighbours'", "one of: accuracy"]),
-        (tiny_study(), "primary.group", "macro", ["primary.group is 'macro'", "nothing, common, rare, the name of a class"]),
+        (STUDY_WITHOUT_RARE, "primary.group", "rare", ["primary.group is 'rare'", "nothing, macro, common, the name of a class"]),
         (tiny_study(), "published", [PUBLISHED | {"methods": {"BCL": "x"}}], ["published.0.methods", "'BCL'", "DCL-true"]),
         (tiny_study(), "published", [PUBLISHED | {"settings": {"size=3": "4"}}], ["published.0.settings", "'size=3'", "digits"]),
         (

@@ -1,6 +1,7 @@
 """A user's own images, in one folder per class (compared with torchvision's ImageFolder) or in parquet files of dataset hubs."""
 
 import contextlib
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -16,10 +17,12 @@ from torchvision.datasets import ImageFolder
 
 from tests.data.image_layouts import CLASSES, IMAGE, pngs, random_images, write_classes, write_parquet
 from tests.data.pictures import encoded, picture, write_picture
+from trueneg.data.arrays import content_hash
 from trueneg.data.images import pixels
+from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.loading import drawing_settings, load_source
-from trueneg.data.images.sources import image_folder
+from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import make_subset
 from trueneg.errors import UserError
 
@@ -234,7 +237,8 @@ def test_several_mistakes_are_reported_at_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "names", [("train", "val"), ("Train", "Test"), ("training", "validation"), ("test",), ("train", "extra")]
+    "names",
+    [("val", "test"), ("train", "val", "valid"), ("Train", "Test"), ("training", "validation"), ("test",), ("train", "extra")],
 )
 def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
     for name in names:
@@ -249,6 +253,66 @@ def test_a_class_in_one_split_only_is_named(tmp_path, missing, present):
     write_classes(tmp_path / missing, CLASSES[:2], images=1)
     with pytest.raises(UserError, match=rf"class dog is only in {present} \(.*\b1\); expected the same classes"):
         load_folder(tmp_path)
+
+
+@both_sources
+@pytest.mark.parametrize("name", ["val", "valid", "validation"])
+@pytest.mark.parametrize("official", [True, False])
+def test_a_validation_split_of_the_users_own_is_used_for_every_seed(tmp_path, source, name, official):
+    """Two training, one validation and one test image per class; the digits of a picture's number are its split and class."""
+    folder = tmp_path / "own"
+    for number, split in enumerate(["train", "train", name, *(["test"] if official else ())]):  # the numbers of its pictures
+        if source == "parquet":
+            file = "train-00000-of-00001" if split == "train" else f"{split}-00000-of-00001"
+            write_parquet_once(folder / f"{file}.parquet", number, CLASSES)
+        else:
+            for label, each in enumerate(CLASSES):
+                write_picture(folder / split / each / f"{number}.png", 10 * number + label)
+    images = load_source(source, path=folder)
+    expected = {10 * number + label: number for number in range(4 if official else 3) for label in range(3)}
+    by_pixels = {np.array(picture(key)).tobytes(): number for key, number in expected.items()}
+    numbers = np.array([by_pixels[np.moveaxis(pixels, 0, 2).tobytes()] for pixels in images.images])
+    assert images.is_validation.tolist() == (numbers == 2).tolist()
+    assert images.is_test.tolist() == (numbers == 3).tolist()
+    path = tmp_path / "source.npz"
+    write_source(images, path)
+    assert read_source(path).is_validation.tolist() == images.is_validation.tolist()
+    unmarked = dataclasses.replace(images, is_validation=None)
+    assert unmarked.checksum != images.checksum
+    digest = content_hash(images.images, images.labels, images.is_test).hexdigest()
+    assert unmarked.checksum == digest  # as before there were validation splits
+    for seed in range(3):
+        subset = make_subset(images, seed=seed, validation=0.5, test=None if official else 0.5)
+        assert subset.validation.tolist() == np.flatnonzero(numbers == 2).tolist()
+        assert set(numbers[subset.train]) == {0, 1} or not official
+        assert set(numbers[subset.test]) == {3} if official else set(numbers[subset.test]) <= {0, 1}
+    with pytest.raises(UserError, match=r"dataset.validation is 0, but source own has a validation split \(3 images\)"):
+        make_subset(images, seed=0, validation=0, test=None if official else 0.5)
+
+
+def write_parquet_once(path, number, class_names):
+    """Write one picture per class, or add them to those of the file."""
+    path.parent.mkdir(exist_ok=True)
+    numbers = [10 * number + label for label in range(len(class_names))]
+    labels = list(class_names)
+    if number == 1:
+        numbers, labels = [*range(len(class_names)), *numbers], labels * 2
+    write_parquet(path, [encoded(picture(each)) for each in numbers], labels)
+
+
+def test_validation_files_of_two_names_are_refused_and_other_files_ignored(tmp_path):
+    for name in ("train", "validation-00000-of-00001", "values"):
+        write_parquet_once(tmp_path / f"{name}.parquet", 0, CLASSES)
+    assert [file.name for file in parquet.user_files({"path": tmp_path}).files] == [
+        "train.parquet",
+        "validation-00000-of-00001.parquet",
+    ]
+    assert load_parquet(tmp_path).is_validation.sum() == len(CLASSES)
+    write_parquet_once(tmp_path / "val.parquet", 0, CLASSES)
+    with pytest.raises(
+        UserError, match=r"contains val\*.parquet and validation\*.parquet; expected one of val, valid, validation"
+    ):
+        load_parquet(tmp_path)
 
 
 def test_fewer_than_two_classes_are_reported(tmp_path):

@@ -38,6 +38,7 @@ def test_differences_of_percentages_are_in_points():
         ("ACC", {"group": "edema"}, "accuracy on edema", 100, ("%", "points"), True),
         ("AUC positive prompt", {}, "AUC of the positive prompt alone", 1, ("", ""), True),
         ("AUC positive prompt", {"group": "edema"}, "AUC of the positive prompt alone on edema", 1, ("", ""), True),
+        ("accuracy", {"group": "macro"}, "balanced accuracy", 100, ("%", "points"), True),
         ("CNR signed", {"group": "macro"}, "CNR with its sign on the mean of findings", 1, ("", ""), True),
         ("R", {"k": 5}, "R@5", 100, ("%", "points"), True),
         ("Prec", {"k": 10, "group": "rib fracture"}, "Prec@10 on rib fracture", 100, ("%", "points"), True),

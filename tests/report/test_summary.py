@@ -5,8 +5,10 @@ import re
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
+import scipy
 import synthetic
 import synthetic_pairs
 from tests.projects import ROOT
@@ -90,7 +92,7 @@ def test_recalls_use_the_measured_chance_level_and_answers_name_the_variant(tmp_
     assert published.empty
 
 
-def test_the_chance_level_of_images_is_one_over_the_number_of_classes(tmp_path):
+def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_says_so(tmp_path):
     settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
     rows = synthetic.rows({"digits": 0.5}, seeds=4)
     chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(metric="chance", labels=None, value=0.1)
@@ -99,11 +101,53 @@ def test_the_chance_level_of_images_is_one_over_the_number_of_classes(tmp_path):
     (labelled,) = comparison["headroom"]
     assert labelled["chance"] == pytest.approx(0.1)
     assert labelled["above chance"]
+    assert all(part in labelled["sentence"] for part in ("chance is 10.0 %", "1 / classes", "not measured"))
     assert comparison["primary"]["runs"].split() == [synthetic.run_id("digits", "DCL-true", seed) for seed in range(4)]
     assert published.empty
     primary = settings["primary"] | {"task": "linear probe", "fraction": 0.3}
     with pytest.raises(UserError, match="fraction"):
         summarised(tmp_path / "other", settings | {"primary": primary}, both, synthetic.curves(("digits",), seeds=4))
+
+
+@pytest.mark.parametrize(
+    ("group", "excess", "label", "chance"),
+    [
+        (None, [0.002, -0.001, -0.003, 0.001], "not clearly above chance", 0.268),
+        (None, [-0.002, -0.003, -0.002, -0.004], "not above chance", 0.268),
+        (None, [0.0, 0.0, 0.0, 0.0], "not above chance", 0.268),
+        (None, [0.022, 0.018, 0.021, 0.024], None, 0.268),
+        ("macro", [0.0, 0.0, 0.0, 0.0], None, 0.1),
+    ],
+)
+def test_accuracy_is_compared_with_the_share_of_the_largest_class_of_each_seed(tmp_path, group, excess, label, chance):
+    """26.8 % of the images are of one class of ten; each seed's split has its own share, and the differences are paired."""
+    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+    settings["primary"]["group"] = group
+    of_seed = 0.268 + np.array([0.05, -0.05, 0.02, -0.02])  # varies more than the accuracy does around it
+    rows = synthetic.rows({"digits": 0.5}, seeds=4)
+    rows = rows[(rows["task"] == "knn") & rows["group"].isna()]
+    rows = rows.assign(value=of_seed[rows["seed"]] + np.array(excess)[rows["seed"]], group=group)
+    largest = rows.assign(task="largest class", metric="share", labels=None, group=None, value=of_seed[rows["seed"]])
+    guessing = rows.assign(metric="chance", labels=None, group=None, value=0.1)
+    both = to_table(pd.concat([rows, largest, guessing]))
+    comparison, _ = summarised(tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4))
+    (entry,) = comparison["headroom"]
+    assert entry["chance"] == pytest.approx(chance)
+    expected = label or "unknown headroom"  # the oracle's differences are equal in all seeds
+    assert (entry["label"], entry["above chance"]) == (expected, label is None)
+    words = "the share of the largest class" if group is None else "1 / classes"
+    assert f"chance is {100 * chance:.1f} % ({words})" in entry["sentence"]
+    if label is not None:
+        assert entry["sentence"].startswith(f"CL is {label}")
+        low = scipy.stats.ttest_1samp(excess, 0, alternative="two-sided").confidence_interval().low
+        assert not low > 0
+
+
+def test_rows_without_the_primary_measurement_ask_for_another_evaluation(tmp_path):
+    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+    settings["primary"]["group"] = "macro"
+    with pytest.raises(UserError, match=r"macro.*--forcerun evaluate"):
+        summarised(tmp_path / "found", settings, synthetic.rows({"digits": 0.5}, seeds=4), synthetic.curves(("digits",), seeds=4))
 
 
 def test_rows_of_another_version_raise_an_error_with_the_missing_columns(tmp_path):

@@ -82,7 +82,10 @@ def test_cells_contain_means_and_paired_differences():
 def test_balanced_data_have_one_label_pool(fraction, pools):
     dataset = {"source": "digits", "rare_classes": [5, 6], "fraction": fraction, "test": 0.25}
     study = load_configuration({"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test").studies["tiny"]
-    assert {key.labels for measured in accuracy(study).groups.values() for key in measured} == pools
+    assert {key.labels for measured in accuracy(study, ROWS).groups.values() for key in measured} == pools
+    balanced = ROWS[ROWS["group"] == "rare"].assign(group="macro")
+    for rows, names in ((ROWS, []), (pd.concat([ROWS, balanced]), ["balanced"])):  # earlier rows have no balanced accuracy
+        assert [head.title for head in accuracy(study, rows).heads] == ["all classes", "rare classes", "common classes", *names]
     figures = {f"probe_by_label_fraction_{pool}_labels{end}" for pool in pools for end in ("", "_differences")}
     assert {name for name in figures_by_name(study) if "label_fraction" in name} == figures
 

@@ -12,6 +12,7 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import image_cost, image_count, relative_cost
 from trueneg.config.runs import Job, Run, RunSettings, datasets, families, jobs, pairs_key
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.data import false_negatives
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import drawing_settings, load_source
 from trueneg.data.images.subsets import TEST_FRACTION, Subset, make_subset
@@ -21,6 +22,7 @@ from trueneg.data.pairs.registry import source_module
 from trueneg.data.user_files import DataChanges, check_own_rows, check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.legible import counted
+from trueneg.report import known_data
 from trueneg.report.published import published_numbers
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.experiments import EXPERIMENTS
@@ -52,6 +54,7 @@ class PlannedData(NamedTuple):
     images: int = 0  # number of training images; 0: the data have not been read yet
     checksum: Callable[[RunSettings], str] | None = None
     measure: Callable[[Run], float] | None = None  # seconds per update
+    facts: Callable[[RunSettings], false_negatives.Facts] | None = None
 
 
 def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
@@ -95,6 +98,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
+    facts: list[tuple[str, str, false_negatives.Facts]] = []
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
     for job in jobs(name, study):
@@ -104,10 +108,12 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
             if label not in sources:
                 is_image = isinstance(study, ImageStudy)
-                sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, studies, results)
+                sources[label] = _images(dataset, run.seed, results) if is_image else _pairs(dataset, run.seed, studies, results)
                 changes = [change for change in sources[label].changes if change not in lines]
                 lines += [f"{label}: {sources[label].description}", *changes]
             data, state = sources[label], "missing"
+            if data.facts is not None and run.seed == job.runs[0].seed:
+                facts.append((label, run.objective, data.facts(run.settings)))
             if data.checksum is not None and not is_open:
                 state = _state(store, run, run_id(run, data.checksum(run.settings)))
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
@@ -115,6 +121,8 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
                 absent.append((run, data))
         if absent:
             missing.setdefault(_stage(study, job, winners), []).append(absent)
+    about_data, warnings = known_data.sentences(facts, study.primary.baseline)
+    lines += [*about_data, *(f"WARNING {warning}" for warning in warnings)]
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items()))
     if missing_blocks := blocks.without_rows(name, study, results):
@@ -182,18 +190,19 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> PlannedData
     subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
     unlabelled = int((source.labels[subset.train] < 0).sum())
     held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
+    own = " (the data's own; dataset.validation is not used)" if source.is_validation.any() else ""
     description = (
         f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train) - unlabelled:,} of {len(subset.pool):,} images"
         f"{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
-        f"{len(subset.validation):,}, test {len(subset.test):,}{held_out}; class probability {subset.eta_low:.4f} (rare) and "
-        f"{subset.eta_high:.4f} (common)"
+        f"{len(subset.validation):,}{own}, test {len(subset.test):,}{held_out}"
     )
     measure = functools.partial(_measured, source=source, subset=subset)
     checksum = functools.partial(data_checksum, source)
-    return PlannedData(description, changes, len(subset.train), checksum, measure)
+    facts = functools.partial(false_negatives.of_views, source, subset)
+    return PlannedData(description, changes, len(subset.train), checksum, measure, facts)
 
 
-def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> PlannedData:
+def _pairs(dataset: Mapping[str, Any], seed: int, studies: Mapping[str, Any], results: Path) -> PlannedData:
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     reports, images = data_input.of_joined_reports(dataset, studies), data_input.of_pairs(dataset, studies)
     check_own_table(images)
@@ -205,12 +214,16 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
         again = " again" if path.is_file() else ""
         description = f"images and sentences will be created{again} from the reports of {dataset['text']}"
         return PlannedData(description, list(changes) if again else [])
-    from trueneg.data.pairs.pair_source import read_pairs
+    from trueneg.data.pairs.pair_source import beside, read_pairs
+    from trueneg.data.pairs.pair_splits import pair_subset
+    from trueneg.io import privacy
     from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
 
     pairs = read_pairs(path)
     description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
-    return PlannedData(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs))
+    subset = pair_subset(pairs, privacy.read_table(beside(path, "splits"))[0], dataset, seed)
+    facts = functools.partial(false_negatives.of_pairs, pairs, subset)
+    return PlannedData(description, [], len(pairs.images), functools.partial(checksum_of_pairs, pairs), facts=facts)
 
 
 def _recorded(data: DataInput, results: Path) -> PlannedData | None:

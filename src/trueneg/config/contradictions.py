@@ -28,7 +28,7 @@ from trueneg.specs.objectives.base import uses_truth
 from trueneg.specs.schedules import Adjusted
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import OWN, UNLABELLED
-from trueneg.specs.tasks import METRICS, comparable, measured_by
+from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
 
@@ -81,7 +81,7 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     for name, figure in study.figures:
         yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), labels)
         yield from _unknown(f"figures.{name}.dataset", [getattr(figure, "dataset", None)], data, "data sets")
-    measured = dict.fromkeys(row.task for row in measured_by(study))
+    measured = dict.fromkeys(row.task for row in comparable(study))
     for number, published in enumerate(study.published):
         yield from _unknown(f"published.{number}.measured_task", [published.measured_task], measured, "measured tasks")
         yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | labels)

@@ -68,7 +68,7 @@ class MeasurementSettings(Settings):
     fraction: Fraction | None = Field(None, description="fraction of the labels that a classifier is trained on")
     direction: str | None = Field(None, description="direction of retrieval, such as text to image; none: mean of both")
     k: Count | None = Field(None, description="k of R@k or Prec@k; none: mean over all k")
-    group: str | None = Field(None, description="name of a class, or rare, common or macro; none: all classes")
+    group: str | None = Field(None, description="name of a class, or rare, common or macro (the mean over classes); none: all")
 
     @property
     def measurement(self) -> Measurement:

@@ -11,7 +11,7 @@ from trueneg.data.images.image_source import read_source
 from trueneg.data.images.loading import drawing_settings
 from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import pair_subset, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
@@ -44,19 +44,18 @@ def draw_subsets(
         images = read_source(source)
         if group not in (None, *GROUPS, *images.class_names):
             names = ", ".join(images.class_names)
-            raise UserError(f"primary.group is {group!r}; expected common, rare or a class of {images.name}: {names}.")
+            raise UserError(f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of {images.name}: {names}.")
         drawing = drawing_settings(images, settings)
         drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
         for subset in drawn:
             unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()
             log.info("seed %d: training images per class: %s; %d unlabelled", subset.seed, counts, unlabelled)
+        if own := int(images.is_validation.sum()):
+            log.info("validation: the %d images of the source's own split; dataset.validation is not used", own)
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]
-    if official.empty:
-        chosen = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
-    else:
-        chosen = [official_subset(pairs, official, seed) for seed in seeds]
-    for pair_subset in chosen:
-        log.info("seed %d: %d training, %d test images", pair_subset.seed, len(pair_subset.train), len(pair_subset.test))
+    chosen = [pair_subset(pairs, official, settings, seed) for seed in seeds]
+    for drawn_pairs in chosen:
+        log.info("seed %d: %d training, %d test images", drawn_pairs.seed, len(drawn_pairs.train), len(drawn_pairs.test))
     write_pair_subsets(chosen, subsets)

@@ -1,8 +1,10 @@
-"""Accuracy overall, per class, and for the groups of rare and common classes."""
+"""Accuracy overall, balanced, per class, and for the groups of rare and common classes."""
 
 from collections.abc import Collection, Sequence
 
 import numpy as np
+
+from trueneg.specs.tasks.base import GROUPS
 
 
 def accuracies(
@@ -10,10 +12,11 @@ def accuracies(
 ) -> dict[str | None, float]:
     """Compute all accuracies of one classifier on one split.
 
-    The overall accuracy is the share of correct predictions. The accuracy of ``"rare"`` and ``"common"`` classes is the mean of
-    the group's per-class accuracies, so it does not depend on the class frequencies of the split (on a balanced test split the
-    two kinds of mean agree). The accuracy of a class is the share of its images that are classified correctly. Classes without
-    an image in ``labels`` have no accuracy and are excluded from their group; a group without images has no entry.
+    The overall accuracy is the share of correct predictions. The accuracy of a class is the share of its images that are
+    classified correctly. The balanced accuracy (``"macro"``) is the mean over classes, and that of ``"rare"`` and ``"common"``
+    classes the mean over the group, so these do not depend on the class frequencies of the split (on a balanced test split the
+    two kinds of mean agree). Classes without an image in ``labels`` have no accuracy and are excluded from their group; a group
+    without images has no entry.
 
     Args:
         predictions: integers, shape (n,).
@@ -22,22 +25,23 @@ def accuracies(
         rare_classes: integer labels of the rare classes; all others are common.
 
     Returns:
-        Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``, classes.
+        Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``, ``"macro"``, classes.
 
     Raises:
         ValueError: if two groups would have the same name.
 
     Example:
         >>> accuracies(np.array([0, 1]), np.array([0, 0]), ["cat", "dog"], rare_classes=[1])
-        {None: 0.5, 'common': 0.5, 'cat': 0.5}
+        {None: 0.5, 'common': 0.5, 'macro': 0.5, 'cat': 0.5}
     """
-    names = ["rare", "common", *class_names]
+    names = [*GROUPS, *class_names]
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names are {list(class_names)}; expected distinct names other than 'rare' and 'common'")
+        raise ValueError(f"class_names are {list(class_names)}; expected distinct names other than {', '.join(GROUPS)}")
     by_class = {label: float((predictions[labels == label] == label).mean()) for label in np.unique(labels).tolist()}
     groups = {
         "rare": [value for label, value in by_class.items() if label in rare_classes],
         "common": [value for label, value in by_class.items() if label not in rare_classes],
+        "macro": list(by_class.values()),
     }
     return {
         None: float((predictions == labels).mean()),

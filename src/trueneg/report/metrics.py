@@ -132,7 +132,7 @@ def group_name(of: Measurement) -> str:
         >>> group_name(rare), group_name(rare._replace(group=None)), group_name(Measurement("zero-shot", "AUC", group="edema"))
         ('rare classes', 'all classes', 'edema')
     """
-    of_accuracy = {None: "all classes", "rare": "rare classes", "common": "common classes"}
+    of_accuracy = {None: "all classes", "macro": "balanced", "rare": "rare classes", "common": "common classes"}
     named = of_accuracy if of.metric == "accuracy" else {None: of.metric, "macro": "the mean of findings"}
     return named.get(of.group) or str(of.group)
 
@@ -143,9 +143,13 @@ def metric_name(of: Measurement) -> str:
     Example:
         >>> metric_name(Measurement("knn", "accuracy", group="rare")), metric_name(Measurement("zero-shot", "AUC", group="edema"))
         ('accuracy on rare classes', 'AUC on edema')
+        >>> metric_name(Measurement("knn", "accuracy", group="macro"))
+        'balanced accuracy'
         >>> metric_name(Measurement("retrieval sentence", "R", "report", direction="text to image", k=10))
         'R@10 from text to image'
     """
+    if (of.metric, of.group) == ("accuracy", "macro"):
+        return "balanced accuracy"
     name = _measure(of.metric).name if of.k is None else f"{of.metric}@{of.k}"
     way = f" from {of.direction}" if of.direction and of.metric != "Prec" else ""
     return name + (f" on {group_name(of)}" if of.group else "") + way

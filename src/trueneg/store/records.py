@@ -117,6 +117,7 @@ class RunRecord(TrainingRecord):
     devices: Count = ABSENT
     evaluated: Environment = ABSENT
     files: dict[str, str] = ABSENT
+    false_negatives: dict[str, Any] = ABSENT
     source: Source
     settings: RunSettings
 

@@ -179,6 +179,7 @@ class TrainingJob:
             "id": identifier,
             "source": {key: value for key in ("name", "checksum", "skipped") if (value := getattr(self._source, key))},
             "data": self._training.data_checksum(self._source, run.settings),
+            "false_negatives": self._training.false_negatives(self._source, self._subset_of(run), run.settings),
             "files": files,
             "images": len(self._subset_of(run).train),
             **code,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from trueneg.data.false_negatives import of_pairs
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
@@ -49,7 +50,7 @@ class ImageText(TrainingRun):
     STATE = (*TrainingRun.STATE, "waited")
     masked: MaskedWordHead  # of objectives that mask words
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
-    data_checksum = staticmethod(data_checksum)
+    data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_pairs)
 
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> tuple[int, str]:
         refuse_leakage(source, subset)

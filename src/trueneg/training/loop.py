@@ -44,6 +44,7 @@ class TrainingRun(ABC):
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
         directions: directions in which a sample is an anchor; for views, there is one.
         read_source, read_subsets: functions that read the data and the subsets of all seeds.
+        false_negatives: function of source, subset and settings that returns what is known before training.
         objective_model: class of the objective's settings, which says what the objective needs.
         data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training`` for features of the source.
         guide: rates the similarity of the samples of each batch; None if the objective needs no guide.
@@ -65,6 +66,7 @@ class TrainingRun(ABC):
     directions: tuple[str, ...]
     read_source: Any
     read_subsets: Any
+    false_negatives: Any
     network: nn.Module
     optimizer: torch.optim.Optimizer
     monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
@@ -36,7 +37,7 @@ class SimCLR(TrainingRun):
     STATE = (*TrainingRun.STATE, "scheduled")
     directions = ("views",)
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
-    data_checksum = staticmethod(data_checksum)
+    data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_views)
 
     def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
         training, objective = settings["training"], settings["objective"]

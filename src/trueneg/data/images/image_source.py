@@ -24,10 +24,12 @@ class ImageSource:
         labels: int64, shape (n,), from 0 to the number of classes − 1; −1: unlabelled.
         is_test: bool, shape (n,): True for the official test images; all False if there is no official split.
         class_names: name of each class, in the order of the labels.
+        is_validation: bool, shape (n,): True for the images of the source's own validation split; None: it has none.
         skipped: a sentence about the images left out, by kind (:meth:`trueneg.data.skipping.Skipped.sentence`); empty if none.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of the decoded images, labels and is_test, independent of the file format.
+        checksum: hexadecimal SHA-256 of the decoded images, labels, is_test and, if there are validation images, is_validation,
+            independent of the file format.
 
     Raises:
         ValueError: if an array has an unexpected type or shape, or a label has no class name.
@@ -45,14 +47,19 @@ class ImageSource:
     is_test: np.ndarray
     class_names: tuple[str, ...]
     skipped: str = ""
+    is_validation: Any = None
     checksum: str = field(init=False)
 
     def __post_init__(self):
-        require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), "is_test": ("bool", 1)})
+        if self.is_validation is None:
+            object.__setattr__(self, "is_validation", np.zeros(len(self.images), bool))
+        splits = {"is_test": ("bool", 1), "is_validation": ("bool", 1)}
+        require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), **splits})
         if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
             span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
             raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
-        object.__setattr__(self, "checksum", content_hash(self.images, self.labels, self.is_test).hexdigest())
+        parts = [self.is_test, *([self.is_validation] if self.is_validation.any() else ())]
+        object.__setattr__(self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest())
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:
@@ -67,9 +74,9 @@ def read_source(path: str | Path) -> ImageSource:
         UserError: if the file is missing, is damaged, or does not contain a source.
     """
     with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
-        arrays = {name: archive[name] for name in ("images", "labels", "is_test")}
-        texts = {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
-        source = ImageSource(str(archive["name"]), **arrays, **texts)
+        arrays: dict[str, Any] = {name: archive[name] for name in ("images", "labels", "is_test")}
+        arrays |= {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
+        source = ImageSource(str(archive["name"]), **arrays, is_validation=archive.get("is_validation"))
         require_checksum(source.checksum, archive)
     return source
 

@@ -12,6 +12,7 @@ from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.subsets import DRAWING
 from trueneg.errors import UserError
 from trueneg.specs.sources import OWN
+from trueneg.specs.tasks.base import GROUPS
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,12 @@ def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[st
     """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked against the source.
 
     Raises:
-        UserError: if a number in `rare_classes` is ambiguous, or the source has no test images and `test` is not set.
+        UserError: if a number in `rare_classes` is ambiguous, a class has the name of a group of classes, or the source has no
+            test images and `test` is not set.
     """
+    if reserved := [name for name in source.class_names if name in GROUPS]:
+        expected = f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
+        raise UserError(f"{dataset.get('path')} has a class named {reserved[0]}; {expected}; rename it.")
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
     if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
         problem = f"{dataset['path']} has no test images, and dataset.test is not set"

@@ -27,6 +27,7 @@ def decoded_source(
     is_test: np.ndarray,
     class_names: tuple[str, ...],
     *,
+    is_validation: np.ndarray,
     place: Path,
     mode: str | None = None,
     resolution: int | None = None,
@@ -35,7 +36,7 @@ def decoded_source(
     """Decode same-size images, or resize to one size, and leave out unusable ones if `skip_incomplete` allows it.
 
     Args:
-        name, labels, is_test, class_names: as in :class:`ImageSource`.
+        name, labels, is_test, class_names, is_validation: as in :class:`ImageSource`.
         images: n encoded images, at least one.
         place: folder of the images, for messages.
         mode: ``"L"`` (greyscale) or ``"RGB"``; None: greyscale if all readable images are, else RGB.
@@ -44,7 +45,7 @@ def decoded_source(
 
     Raises:
         UserError: names all images that are unusable, unless they may be left out, or that, without `resolution`, differ in size
-            from the first; also if a class loses all of its training or test images.
+            from the first; also if a class loses all of its training, validation or test images.
     """
     mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
     skipped = Skipped(place, len(images), "images", skip_incomplete)
@@ -69,7 +70,7 @@ def decoded_source(
             differing.append(f"{problem}. Set dataset.resolution to resize all images to one size.")
     refuse([] if skip_incomplete else mistakes, differing)
     skipped.check()
-    for split, chosen in (("training", ~is_test), ("test", is_test)):
+    for split, chosen in (("training", ~is_test & ~is_validation), ("validation", is_validation), ("test", is_test)):
         lost = np.setdiff1d(labels[chosen], labels[chosen & usable])
         if len(lost):
             problem = f"no {split} image of class {class_names[lost[0]]} is usable (classes without any: {len(lost)})"
@@ -77,7 +78,8 @@ def decoded_source(
     if mistakes:
         logger.warning("%s: %s %s", place, skipped.sentence(), " ".join(mistakes[:10]))
     pixels = pixels if usable.all() else pixels[usable]
-    return ImageSource(name, pixels, labels[usable], is_test[usable], class_names, skipped.sentence())
+    splits = {"is_test": is_test[usable], "is_validation": is_validation[usable]}
+    return ImageSource(name, pixels, labels[usable], class_names=class_names, skipped=skipped.sentence(), **splits)
 
 
 def is_grey(encoded: bytes | None) -> bool:

@@ -56,7 +56,8 @@ def make_subset(
 ) -> Subset:
     """Draw the splits of one seed: hold out test, then validation images, stratified by class; then apply the cap and imbalance.
 
-    Each step has its own RNG, and subsets of different fractions are nested. Unlabelled images are used only for training.
+    Each step has its own RNG, and subsets of different fractions are nested. Unlabelled images are used only for training. A
+    source's own validation split is used as it is, for every seed.
 
     Args:
         source: the images.
@@ -65,20 +66,25 @@ def make_subset(
         rare_classes: labels or names of the classes to subsample.
         images_per_class: maximum number m of training images per class before imbalance is applied; also limits the pool. A
             common class then has m training images, and a rare class round(fraction · m). None: no maximum.
-        validation: share of the training images to hold out, in [0, 1); 0: none.
+        validation: share of the training images to hold out, in [0, 1); 0: none. Not used if the source has a validation split.
         test: share of all images to hold out, in (0, 1); None: the official test images, or a quarter of all images if there is
             no official test split.
 
     Raises:
-        UserError: if a class is unknown or too small to split, all classes are rare, or `test` is given for a source
-            that has an official test split.
+        UserError: if a class is unknown or too small to split, all classes are rare, `test` is given for a source that
+            has an official test split, or `validation` is 0 for one that has a validation split.
     """
     rare = _class_numbers(source, rare_classes)
     official, labels = bool(source.is_test.any()), source.labels
     if official and test is not None:
         raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
+    own = np.flatnonzero(source.is_validation)
+    if len(own) and not validation:
+        problem = f"dataset.validation is 0, but source {source.name} has a validation split ({len(own):,} images)"
+        raise UserError(f"{problem}; remove dataset.validation to use it, or move its images to train.")
+    validation = 0 if len(own) else validation
     _check_class_sizes(source, needed=(1 if official else 2) + (validation > 0))
-    labelled, unlabelled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    labelled, unlabelled = np.flatnonzero((labels >= 0) & ~source.is_validation), np.flatnonzero(labels < 0)
     if official:
         held_out, remaining = labelled[source.is_test[labelled]], labelled[~source.is_test[labelled]]
     else:
@@ -91,7 +97,8 @@ def make_subset(
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
     train = np.sort(np.concatenate([pool[imbalanced_indices(labels[pool], fraction, rare, seed)], unlabelled]))
     eta = class_probabilities(fraction, len(source.class_names), len(rare))
-    return Subset(seed, train, pool, remaining[chosen], held_out, rare, *eta, source_checksum=source.checksum)
+    held_out_for_validation = own if len(own) else remaining[chosen]
+    return Subset(seed, train, pool, held_out_for_validation, held_out, rare, *eta, source_checksum=source.checksum)
 
 
 def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
@@ -109,9 +116,11 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
 
 def _check_class_sizes(source: ImageSource, needed: int) -> None:
     """Check that each class has at least one image for every split."""
-    sizes = np.bincount(source.labels[~source.is_test & (source.labels >= 0)], minlength=len(source.class_names))
+    is_left = ~source.is_test & ~source.is_validation & (source.labels >= 0)
+    sizes = np.bincount(source.labels[is_left], minlength=len(source.class_names))
     if sizes.min() < needed:
-        problem = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official test split"
+        splits = "splits" if source.is_validation.any() else "test split"
+        problem = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official {splits}"
         expected = f"at least {needed}, one per split"
         raise UserError(f"source {source.name}: {problem}; expected {expected}; add images or remove the class.")
 

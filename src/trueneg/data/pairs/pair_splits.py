@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,6 +107,13 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     subset = PairSubset(seed, **parts, source_checksum=source.checksum)
     refuse_leakage(source, subset)
     return subset
+
+
+def pair_subset(source: PairSource, official: pd.DataFrame, settings: Mapping[str, Any], seed: int) -> PairSubset:
+    """Return a seed's subset: the official splits, or, if their table is empty, one drawn with the data set's settings."""
+    if official.empty:
+        return split_pairs(source, seed, settings["validation"], settings["test"])
+    return official_subset(source, official, seed)
 
 
 def refuse_leakage(source: PairSource, subset: PairSubset) -> None:

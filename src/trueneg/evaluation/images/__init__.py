@@ -93,14 +93,14 @@ def encoded(
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
-    """Yield the accuracy of random guessing."""
+    """Yield the accuracy of random guessing among all classes; :mod:`~trueneg.evaluation.images.largest_class` has the other."""
     for run in runs:
         for split in run.splits:
             yield run, split, Measurement(task, "chance"), 1 / run.classes
 
 
 def of_groups(run: EncodedRun, split: str, measured: Measurement, predictions: Tensor) -> Iterator[Measured]:
-    """Yield accuracies overall, for rare and common classes, and per class."""
+    """Yield accuracies overall, for rare and common classes, balanced, and per class."""
     labels = run.source.labels[getattr(run.subset, split)]
     by_group = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
     for group, value in by_group.items():

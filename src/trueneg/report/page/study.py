@@ -12,7 +12,7 @@ import pandas as pd
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted
-from trueneg.report import registry
+from trueneg.report import known_data, registry
 from trueneg.report.declared import PAIRED
 from trueneg.report.findings import full_answer, sentence
 from trueneg.report.formats import Table
@@ -43,6 +43,7 @@ class StudyPage:
         answer: answer with all its numbers.
         headroom: one sentence per data set on its headroom for corrections of false negatives.
         protocol: sentences about the committed file that names the comparisons.
+        data: sentences on the data and every η, from :func:`trueneg.report.known_data.sentences`.
         warnings: caveats shown first, such as stale runs or too few seeds.
         marks: short badges for the outcome and the caveats, as (kind, text); the kinds are better, worse, even, unsure,
             headroom, few, small, stale, changed and restricted.
@@ -65,6 +66,7 @@ class StudyPage:
     answer: str = ""
     headroom: Sequence[str] = ()
     protocol: Sequence[str] = ()
+    data: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
     figures: Sequence[tuple[str, str, Path]] = ()
@@ -86,6 +88,10 @@ def study_page(folder: Path) -> StudyPage:
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
+    # Other seeds differ slightly, if at all; runs of earlier versions have no such facts.
+    of_seed = [run for run in runs if run["seed"] == runs[0]["seed"] and "false_negatives" in run]
+    facts = ((run["dataset"], run["objective"], run["false_negatives"]) for run in of_seed)
+    about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")
     drawings = registry.figures_by_name(study)
     # Paired differences come before the corresponding means.
     names = [name for mean in drawings if not mean.endswith(PAIRED) for name in (mean + PAIRED, mean) if name in drawings]
@@ -97,7 +103,8 @@ def study_page(folder: Path) -> StudyPage:
         finding=sentence(gathered),
         answer=full_answer(gathered),
         headroom=[f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
-        warnings=warnings,
+        data=about_data,
+        warnings=[*warnings, *(f"{sentence}." for sentence in warned)],
         marks=marks,
         # The footnote is already part of the image.
         figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures],

@@ -98,20 +98,23 @@ def drawings(study: Study) -> list[Drawing]:
 def layout_table(gathered: Gathered, name: str) -> Table:
     """Build the table of means and paired differences for one layout."""
     rows = compared_rows(gathered)
-    layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
+    layout = accuracy(gathered.study, rows) if name == "accuracy" else LAYOUTS[name](rows)
     values = compare(rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered))
     shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
     beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, gathered, beside)
 
 
-def accuracy(study: ImageStudy) -> Layout:
-    """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes."""
+def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
+    """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes.
+
+    Earlier rows lack the balanced accuracy.
+    """
     probes = (full_probe(study, pool) for pool in distinct_pools(study, study.evaluation.linear_probe.label_pools))
     pools = distinct_pools(study, study.evaluation.knn.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
-    groups = GROUPS if study.dataset.rare_classes else GROUPS[:1]
+    groups = [*(GROUPS if study.dataset.rare_classes else GROUPS[:1]), *(["macro"] if (rows["group"] == "macro").any() else ())]
     columns = {evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured}
     return Layout([Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))], columns)
 
@@ -124,7 +127,7 @@ def compare_study(gathered: Gathered) -> pd.DataFrame:
 
 def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
     study = gathered.study
-    return accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
+    return accuracy(study, rows).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
 
 
 def named_by(gathered: Gathered) -> Named:
@@ -158,7 +161,7 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
 def contrasts(gathered: Gathered) -> Table:
     """Build the table of the contrasts that the study names, with a column for each measurement."""
     study, rows, named, remarks = gathered.study, compared_rows(gathered), named_by(gathered), headroom_remarks(gathered.headroom)
-    layout = accuracy(study) if isinstance(study, ImageStudy) else tasks(rows)
+    layout = accuracy(study, rows) if isinstance(study, ImageStudy) else tasks(rows)
     values = comparisons(rows, gathered.baseline, layout.keys(rows), gathered.margins, named)
     is_primary = values["contrast"] == f"{named.treatment} − {named.baseline}"
     values = pd.concat([values[is_primary], values[~is_primary & (values["family"] != OTHERS)]], ignore_index=True)

@@ -53,8 +53,12 @@ class Task(Settings):
         """Return the splits on which the task is measured."""
         return SPLITS
 
-    def chance(self, measured: Measurement) -> float | Measurement | None:
-        """Return the chance level of a measurement of this task, or the measurement that holds it; None: unknown."""
+    def chance(self, measured: Measurement) -> float | Mapping[Measurement, str] | None:
+        """Return the chance level of a measurement of this task; None: unknown.
+
+        If it depends on the data, return the measurements that may hold it, each with a few words on what it is, which may be
+        empty; the first one that the rows of all seeds contain counts.
+        """
         return self.CHANCE.get(measured.metric)
 
 

@@ -1,7 +1,8 @@
 """Images in one subfolder per class, in the layout of torchvision's ``ImageFolder``.
 
-The classes are the subfolders of the folder itself, or of its subfolders ``train`` and, with an official test split, ``test``.
-The images of a class may be in nested folders or behind links. Hidden files and folders are ignored.
+The classes are the subfolders of the folder itself, or of its subfolders ``train`` and, with official splits, ``test`` and
+``val`` (or ``valid`` or ``validation``). The images of a class may be in nested folders or behind links. Hidden files and
+folders are ignored.
 """
 
 import itertools
@@ -23,9 +24,10 @@ from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sources import data_name
 
-LAYOUT = "one subfolder of images per class, or with train and test, each with one subfolder per class"
-SPLITS = ("train", "test")
-NAMES_OF_SPLITS = {*SPLITS, "training", "testing", "val", "valid", "validation"}
+LAYOUT = "one subfolder of images per class, or with train, test and val, each with one subfolder per class"
+VALIDATION = ("val", "valid", "validation")
+SPLITS = ("train", *VALIDATION, "test")
+NAMES_OF_SPLITS = {*SPLITS, "training", "testing"}
 # Files with other suffixes are ignored; whether one of these can be read depends on its content.
 IMAGES: tuple[str, ...] = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 IMAGES += (".avif", ".dcm", ".dicom", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".pbm", ".pgm", ".ppm", ".svg")
@@ -38,11 +40,11 @@ def load(
 ) -> ImageSource:
     """Load the user's own data from a folder with one subfolder of images per class.
 
-    Images are read as greyscale if all of them are, else as RGB. They are sorted by class and path, the test images last; classes
-    are numbered in the order of their names (:func:`~trueneg.data.images.labels.sorted_names`).
+    Images are read as greyscale if all of them are, else as RGB. They are sorted by split (train, validation, test), class
+    and path; classes are numbered in the order of their names (:func:`~trueneg.data.images.labels.sorted_names`).
 
     Args:
-        path: folder of the class folders, or of ``train`` and ``test``.
+        path: folder of the class folders, or of ``train``, ``test`` and one of ``val``, ``valid`` and ``validation``.
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
         skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
@@ -51,17 +53,20 @@ def load(
         UserError: if a folder is missing, unreadable or has an unexpected layout, or an image cannot be used.
     """
     folder = required_path(path, "image_folder", LAYOUT, download)
-    splits = [_classes(place) for place in _split_folders(folder)]
-    differing = sorted_names(splits[0].keys() ^ splits[-1].keys())
-    if differing:
-        problem = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} (differing classes: {len(differing):,})"
-        raise UserError(f"{folder}: {problem}; expected the same classes in train and test. Rename, add or remove class folders.")
-    names = sorted_names(splits[0])
-    listed = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
-    images = ImageFiles(tuple(file for _, file in listed))
-    is_test = np.arange(len(listed)) >= sum(map(len, splits[0].values()))
-    labels = np.array([label for label, _ in listed], np.int64)
-    how: dict[str, Any] = {"resolution": resolution, "skip_incomplete": skip_incomplete}
+    splits = {place.name: _classes(place) for place in _split_folders(folder)}
+    names = sorted_names({name for classes in splits.values() for name in classes})
+    if differing := [name for name in names if any(name not in classes for classes in splits.values())]:
+        places = " and ".join(split for split, classes in splits.items() if differing[0] in classes)
+        problem = f"class {differing[0]} is only in {places} (differing classes: {len(differing):,})"
+        expected = f"expected the same classes in {' and '.join(splits)}. Rename, add or remove class folders"
+        raise UserError(f"{folder}: {problem}; {expected}.")
+    listed = [
+        (split, label, file) for split, classes in splits.items() for label, name in enumerate(names) for file in classes[name]
+    ]
+    images = ImageFiles(tuple(file for _, _, file in listed))
+    is_test, is_validation = (np.array([split in of for split, _, _ in listed]) for of in (("test",), VALIDATION))
+    labels = np.array([label for _, label, _ in listed], np.int64)
+    how: dict[str, Any] = {"resolution": resolution, "skip_incomplete": skip_incomplete, "is_validation": is_validation}
     return decoded_source(data_name("image_folder", path), images, labels, is_test, names, place=folder, **how)
 
 
@@ -72,16 +77,16 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
 
 
 def _split_folders(folder: Path) -> list[Path]:
-    """Return the folders that contain the classes: ``train`` and, if it exists, ``test``, or the folder itself."""
+    """Return the folders that contain the classes: ``train``, and those of validation and test images, or the folder itself."""
     names = [place.name for place in _subfolders(folder)]
     splits = [name for name in names if name.lower() in NAMES_OF_SPLITS]
     # Beside other classes, a folder without subfolders is a class, even if its name is train.
     if not splits or (len(splits) < len(names) and not any(_subfolders(folder / name) for name in splits)):
         return [folder]
-    if names not in (["train"], ["test", "train"]):
-        remedy = "Rename them, and move other folders elsewhere: validation images are held out from train (dataset.validation)."
-        expected = f"expected train and, for the test images, test. {remedy}"
-        raise UserError(f"{folder} contains the folders {', '.join(names)}; {expected}")
+    if "train" not in names or not set(names) <= set(SPLITS) or len(set(names) & set(VALIDATION)) > 1:
+        expected = f"expected train, for test images test and for validation images one of {', '.join(VALIDATION)}"
+        remedy = "Rename them, and move other folders elsewhere"
+        raise UserError(f"{folder} contains the folders {', '.join(names)}; {expected}. {remedy}.")
     return [folder / split for split in SPLITS if split in names]
 
 

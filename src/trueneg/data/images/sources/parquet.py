@@ -21,7 +21,8 @@ from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
 from trueneg.specs.sources import data_name
 
-LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
+LAYOUT = "train*.parquet (and, with official splits, test*.parquet and validation*.parquet)"
+VALIDATION = "val", "valid", "validation"
 IMAGE_COLUMNS = ("img", "image")
 
 
@@ -34,7 +35,8 @@ def load(
     names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
 
     Args:
-        path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
+        path: folder with train*.parquet and, optionally, test*.parquet (the official test images) and validation*.parquet,
+            val*.parquet or valid*.parquet (validation images).
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
         skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
@@ -47,12 +49,13 @@ def load(
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the files of both splits in the folder ``path``."""
-    return UserFiles(parquet_files(required_path(settings["path"], "parquet", LAYOUT)))
+    """Return the files of all splits in the folder ``path``."""
+    folder = required_path(settings["path"], "parquet", LAYOUT)
+    return UserFiles([*parquet_files(folder), *(file for file in folder.glob("val*.parquet") if _split_of(file) in VALIDATION)])
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Return the files of both splits."""
+    """Return the files of the training and test splits."""
     return [*folder.glob("train*.parquet"), *folder.glob("test*.parquet")]
 
 
@@ -62,7 +65,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     Raises:
         UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
     """
-    files = sorted(folder.glob(f"{split}*.parquet"))
+    files = [file for file in sorted(folder.glob(f"{split}*.parquet")) if split not in VALIDATION or _split_of(file) == split]
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
@@ -82,7 +85,7 @@ def read_folder(
     rows: Mapping[str, int] | None = None,
     skip_incomplete: float = False,
 ) -> ImageSource:
-    """Read the splits ``train`` and ``test`` of a folder of parquet files.
+    """Read the splits of a folder of parquet files: training, test and, unless it is that of a known dataset, validation.
 
     Args:
         folder: folder of the parquet files.
@@ -97,8 +100,9 @@ def read_folder(
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
-    splits = {split: split_files(folder, split) for split in ("train", "test")}
-    files = splits["train"] | splits["test"]
+    validation = "validation" if rows else _validation(folder)
+    splits = {split: split_files(folder, split) for split in ("train", *(() if rows else (validation,)), "test")}
+    files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
     for split in rows or ("train",):
         if not splits[split]:
             other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
@@ -122,9 +126,28 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    images, is_test = ParquetImages(columns, places), np.arange(len(labels)) >= counts["train"]
     how: dict[str, Any] = {"mode": "RGB" if rows else None, "resolution": resolution, "skip_incomplete": skip_incomplete}
-    return decoded_source(name, images, labels, is_test, class_names, place=folder, **how)
+    place, held_out = np.arange(len(labels)), counts["train"] + counts.get(validation, 0)
+    how["is_validation"] = (place >= counts["train"]) & (place < held_out)
+    return decoded_source(name, ParquetImages(columns, places), labels, place >= held_out, class_names, place=folder, **how)
+
+
+def _validation(folder: Path) -> str:
+    """Return the name of the validation split of a folder.
+
+    Raises:
+        UserError: if files have several of these names.
+    """
+    present = sorted({_split_of(file) for file in folder.glob("val*.parquet")} & set(VALIDATION))
+    if len(present) > 1:
+        expected = f"expected one of {', '.join(VALIDATION)} for the validation images"
+        raise UserError(f"{folder} contains {' and '.join(f'{name}*.parquet' for name in present)}; {expected}.")
+    return present[0] if present else "validation"
+
+
+def _split_of(file: Path) -> str:
+    """Return the letters with which a file's name begins."""
+    return re.sub("[^a-z].*", "", file.name)
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:

@@ -7,6 +7,8 @@ from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, SPLITS, Displ
 from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
+LARGEST_CLASS = Measurement("largest class", "share")
+EARLIER = "the largest class may have more, but its share was not measured with these runs"
 
 
 class AccuracyTask(Task):
@@ -17,11 +19,15 @@ class AccuracyTask(Task):
     def splits(self, study: Any) -> tuple[str, ...]:
         return SPLITS if study.dataset.validation else ("test",)
 
-    def chance(self, measured: Measurement) -> Measurement | None:
-        return Measurement(measured.task, "chance") if measured.metric == "accuracy" else None
+    def chance(self, measured: Measurement) -> dict[Measurement, str] | None:
+        """Return the share of the largest class for all images; 1 / classes for groups of classes, and in earlier rows."""
+        guessing = Measurement(measured.task, "chance")
+        if measured.group is not None or measured.metric != "accuracy":
+            return {guessing: "1 / classes"} if measured.metric == "accuracy" else None
+        return {LARGEST_CLASS: "the share of the largest class", guessing: f"1 / classes; {EARLIER}"}
 
 
 def accuracies(study: Any, task: str, labels: str, fraction: float | None = None) -> Iterator[Measurement]:
-    """Yield the accuracies of a classifier: overall, on common and on rare classes, and on each class."""
+    """Yield the accuracies of a classifier: overall, balanced, on common and on rare classes, and on each class."""
     rare = ["rare"] if study.dataset.rare_classes else []
-    yield from by_class(Measurement(task, "accuracy", labels, fraction), "common", *rare, EACH_CLASS)
+    yield from by_class(Measurement(task, "accuracy", labels, fraction), "macro", "common", *rare, EACH_CLASS)

@@ -26,11 +26,10 @@ class RetrievalSettings(ListSettings):
     def rows(self, study: Any) -> Iterator[Measurement]:
         for measured in super().rows(study):
             yield measured
-            if isinstance(chance := self.chance(measured), Measurement):
-                yield chance
+            yield from self.chance(measured) or ()
 
-    def chance(self, measured: Measurement) -> Measurement | None:
-        return measured._replace(metric="chance") if measured.metric == "R" and measured.k else None
+    def chance(self, measured: Measurement) -> dict[Measurement, str] | None:
+        return {measured._replace(metric="chance"): ""} if measured.metric == "R" and measured.k else None
 
 
 TASK = RetrievalSettings

@@ -1,0 +1,18 @@
+"""The share of the largest class, which is the accuracy of always answering it."""
+
+from typing import ClassVar
+
+from trueneg.specs.tasks.base import DisplayedMetric
+from trueneg.specs.tasks.images import LARGEST_CLASS, AccuracyTask
+
+
+class LargestClass(AccuracyTask):
+    """Always measured, for every image study: what accuracies on all images are compared with as chance."""
+
+    ROWS = (LARGEST_CLASS.task,)
+    METRICS: ClassVar = {
+        LARGEST_CLASS.metric: DisplayedMetric("share of the largest class", 100.0, "%", "points", higher_is_better=None)
+    }
+
+
+TASK = LargestClass
