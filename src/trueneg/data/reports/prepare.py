@@ -36,7 +36,8 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     restricted = source == "mimic_cxr" or settings.get("restricted", False)
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
     language = settings.get("language", "en")
-    reports = pd.DataFrame([_row(*report, language) for report in read(settings)], columns=COLUMNS)
+    rows = [_row(name, patient, content, language) for name, patient, content in read(settings)]
+    reports = pd.DataFrame(rows, columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
         raise UserError(f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,} (counting from 0).")
