@@ -14,11 +14,12 @@ class UnreadableImageError(Exception):
 
     Attributes:
         remedy: advice to the user.
+        kind: the kind in counts of such images, as in :class:`trueneg.data.skipping.Skipped`.
     """
 
-    def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy."):
+    def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy.", kind: str = "damaged"):
         super().__init__(reason)
-        self.remedy = remedy
+        self.remedy, self.kind = remedy, kind
 
 
 def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[np.ndarray]:

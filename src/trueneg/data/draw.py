@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from trueneg.data.images.image_source import read_source
 from trueneg.data.images.loading import drawing_settings
 from trueneg.data.images.subsets import make_subset, write_subsets
-from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, official_subset, split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
@@ -53,10 +54,14 @@ def draw_subsets(
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]
-    if official.empty:
-        chosen = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
-    else:
-        chosen = [official_subset(pairs, official, seed) for seed in seeds]
+    chosen = [pair_subset_of(pairs, official, settings, seed) for seed in seeds]
     for pair_subset in chosen:
         log.info("seed %d: %d training, %d test images", pair_subset.seed, len(pair_subset.train), len(pair_subset.test))
     write_pair_subsets(chosen, subsets)
+
+
+def pair_subset_of(pairs: PairSource, official: pd.DataFrame, settings: Mapping[str, Any], seed: int) -> PairSubset:
+    """Draw a seed's subset of an image–text source, or use the official splits (an empty table: there are none)."""
+    if official.empty:
+        return split_pairs(pairs, seed, settings["validation"], settings["test"])
+    return official_subset(pairs, official, seed)

@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import REMOVE
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.store.run_files import run_checksums
@@ -53,6 +54,15 @@ class ImageSource:
             span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
             raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
         object.__setattr__(self, "checksum", content_hash(self.images, self.labels, self.is_test).hexdigest())
+
+
+class ListedImages(NamedTuple):
+    """The user's own images before they are decoded: as in :class:`ImageSource`, with encoded images."""
+
+    images: EncodedImages
+    labels: np.ndarray
+    is_test: np.ndarray
+    class_names: tuple[str, ...]
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.images.labels import class_name, sorted_names
 from trueneg.data.images.pixels import is_grey, read_pixels
 from trueneg.data.mistakes import refuse
@@ -46,6 +46,13 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     Raises:
         UserError: if a folder is missing, unreadable or has an unexpected layout, or an image cannot be used.
     """
+    images, labels, is_test, names = listed(path, download)
+    pixels = read_pixels(images, "L" if all(map(is_grey, images.read())) else "RGB", resolution)
+    return ImageSource(data_name("image_folder", path), pixels, labels, is_test, names)
+
+
+def listed(path: str | Path | None, download: bool = False) -> ListedImages:
+    """List the images and their classes without opening them; same arguments and errors as :func:`load`."""
     folder = required_path(path, "image_folder", LAYOUT, download)
     splits = [_classes(place) for place in _split_folders(folder)]
     differing = sorted_names(splits[0].keys() ^ splits[-1].keys())
@@ -53,12 +60,10 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         problem = f"class {differing[0]} is only in {SPLITS[differing[0] in splits[1]]} (differing classes: {len(differing):,})"
         raise UserError(f"{folder}: {problem}; expected the same classes in train and test. Rename, add or remove class folders.")
     names = sorted_names(splits[0])
-    listed = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
-    images = ImageFiles(tuple(file for _, file in listed))
-    pixels = read_pixels(images, "L" if all(map(is_grey, images.read())) else "RGB", resolution)
-    is_test = np.arange(len(listed)) >= sum(map(len, splits[0].values()))
-    labels = np.array([label for label, _ in listed], np.int64)
-    return ImageSource(data_name("image_folder", path), pixels, labels, is_test, names)
+    files = [(label, file) for split in splits for label, name in enumerate(names) for file in split[name]]
+    is_test = np.arange(len(files)) >= sum(map(len, splits[0].values()))
+    labels = np.array([label for label, _ in files], np.int64)
+    return ListedImages(ImageFiles(tuple(file for _, file in files)), labels, is_test, names)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
 from trueneg.data.images.pixels import read_pixels
 from trueneg.data.mistakes import COPY_AGAIN
@@ -40,6 +40,11 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
     return read_folder(required_path(path, "parquet", LAYOUT, download), data_name("parquet", path), resolution)
+
+
+def listed(path: str | Path | None, download: bool = False) -> ListedImages:
+    """List the images and their classes without opening them; same arguments and errors as :func:`load`."""
+    return list_folder(required_path(path, "parquet", LAYOUT, download), data_name("parquet", path))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -87,6 +92,14 @@ def read_folder(
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
+    images, labels, is_test, class_names = list_folder(folder, name, class_names, rows)
+    return ImageSource(name, read_pixels(images, "RGB" if rows else None, resolution), labels, is_test, class_names)
+
+
+def list_folder(
+    folder: Path, name: str, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
+) -> ListedImages:
+    """List the images of a folder of parquet files without opening them; same arguments and errors as :func:`read_folder`."""
     splits = {split: split_files(folder, split) for split in ("train", "test")}
     files = splits["train"] | splits["test"]
     for split in rows or ("train",):
@@ -112,8 +125,7 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    images = read_pixels(ParquetImages(columns, places), "RGB" if rows else None, resolution)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= counts["train"], class_names)
+    return ListedImages(ParquetImages(columns, places), labels, np.arange(len(labels)) >= counts["train"], class_names)
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
