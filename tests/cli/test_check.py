@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.cli.check import SUSTAINED
+from trueneg.cli.estimates import SUSTAINED
 from trueneg.cli.main import main
 from trueneg.config.order import SIZES, relative_cost
 from trueneg.config.reading import read_configuration
