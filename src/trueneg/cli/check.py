@@ -74,14 +74,13 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
         lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
+        lines[-1] += "" if is_made else " (their time is estimated once the sentences exist)"
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
         if reports.settings["source"] == "image_table":
             lines += filter(None, [source_module("image_table").check_rows(reports.settings)])
         sentences = privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
         without = [name for name, path in zip(study.language_models, scores, strict=True) if not (made and path.is_file())]
         lines += check_language_models(study, sentences, without)
-        if without and sentences is None:
-            lines.append("the time of the language models can be estimated once the reports are split into sentences")
     return lines
 
 

@@ -129,10 +129,11 @@ def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
     from trueneg.training.loop import planned_updates
 
     objectives: dict[str, dict[str, None]] = {}
+    seeds: dict[str, int] = {}  # the first seed of each data set, whose images were counted
     for run, data in runs:
         training = run.settings["training"]
         try:
-            planned_updates(training, data.samples(training), run.seed)
+            planned_updates(training, data.samples(training), seeds.setdefault(run.dataset, run.seed))
         except UserError as error:
             objectives.setdefault(str(error), {})[run.objective] = None
     if objectives:
