@@ -59,11 +59,8 @@ def estimated_time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: 
         elif updates:
             if kind not in paces and (has_gpu or training["device"] != "cuda"):
                 cost, began = operations_per_update(run.settings), time.perf_counter()
-                if spent > MEASURING:
-                    measured = per_operation and cost * per_operation
-                else:
-                    measured = _measured(run, data)
-                    per_operation = measured / cost if measured else per_operation
+                measured = cost * per_operation if spent > MEASURING else _measured(run, data)
+                per_operation = measured / cost if measured else per_operation
                 paces[kind] = (measured, "a measurement of a few updates on this machine") if measured else None
                 spent += time.perf_counter() - began
             pace = paces.get(kind)
