@@ -7,7 +7,8 @@ Studies that train on a CPU are left out. Evaluation is not included.
 
 import sys
 
-from trueneg.cli.check import SUSTAINED, training_operations
+from trueneg.cli.estimates import SUSTAINED
+from trueneg.config.order import relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.config.trained_study import TrainedStudy
@@ -20,7 +21,7 @@ def main() -> None:
         for name, study in read_configuration([path]).studies.items():
             if isinstance(study, TrainedStudy) and study.training.device != "cpu":
                 runs = all_runs(name, study)
-                hours = sum(map(training_operations, runs)) / SUSTAINED / 3600
+                hours = sum(3e9 * relative_cost(run.settings) for run in runs) / SUSTAINED / 3600
                 print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
 
 

@@ -55,6 +55,12 @@ def test_augment(run):
     assert len(cells(run("augment", "--batches", 2, "--rounds", 1, BATCH=4))) == 4
 
 
+def test_check_rows(run):
+    printed = run("check_rows", "--rows", 200, "--images")
+    assert "200 of 200 images decoded" in printed
+    assert re.search(r"^200 rows: [\d.]+ s, [\d.]+ s of a core; exit code 0", printed, re.MULTILINE)
+
+
 def test_dag(run):
     assert re.search(r"^20 jobs asked for: [1-9]\d planned in", run("dag", "--jobs", 20))
 

@@ -11,13 +11,20 @@ from safetensors.torch import save_file
 from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.cli.check import SUSTAINED
+from trueneg.cli import estimates
+from trueneg.cli.estimates import SUSTAINED
 from trueneg.cli.main import main
 from trueneg.config.order import SIZES, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch):
+    """Measure no large networks."""
+    monkeypatch.setattr(estimates, "MEASURED_OPERATIONS", 1e10)
 
 
 def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypatch, capsys):
@@ -45,14 +52,16 @@ def test_a_study_of_published_images_without_them_is_described_with_its_cost(nam
     assert "on one GPU" in output
 
 
-def test_files_of_released_networks_that_exist_are_not_missing(tmp_path, monkeypatch, capsys):
+def test_files_of_released_networks_that_exist_are_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("image", "text"):
         path = tmp_path / f"data/biovil/{name}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert main(["check", str(ROOT / "config/studies/mimic_cxr.yaml")]) == 0
-    assert "biovil" not in capsys.readouterr().out
+    assert main(["check", str(ROOT / "config/studies/mimic_cxr.yaml")]) == 1
+    printed = capsys.readouterr()
+    assert "biovil" not in printed.out
+    assert "data/biovil/image.safetensors: cannot be read" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -204,14 +213,15 @@ def test_on_a_cpu_these_tasks_are_named(tasks, tmp_path, monkeypatch, capsys):
     assert ("evaluation itself is not estimated" in output) != bool(tasks)
 
 
-def test_cpu_runs_without_data_have_an_unknown_duration(tmp_path, monkeypatch, capsys):
+def test_cpu_runs_are_measured_before_their_data_exist(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(ROOT / "config/studies/phantom_small.yaml")]) == 0
     output = capsys.readouterr().out
     studies = read_configuration([ROOT / "config/studies/phantom_small.yaml"]).studies
     count = len(all_runs("phantom_small", studies["phantom_small"]))
     assert f"{count} runs to train in " in output
-    assert f": {count} of unknown duration" in output
+    assert "from a measurement of a few updates on this machine" in output
+    assert "unknown" not in output
     assert "GPU" not in output
 
 

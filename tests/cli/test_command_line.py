@@ -16,7 +16,7 @@ from tests.config.mistakes import with_key
 from tests.config.test_config import REFUSED
 from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
-from trueneg.cli.check import START
+from trueneg.cli.estimates import START
 from trueneg.cli.main import main
 from trueneg.cli.why import as_text
 

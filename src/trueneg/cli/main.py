@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     checks.add_argument(
         "--files", action="store_true", help="compare every file of the studies with its recorded checksum instead"
     )
+    checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
     checks.set_defaults(command=_check)
     runs = commands.add_parser("runs", help="list runs with their settings, metrics and state")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
@@ -86,7 +87,7 @@ def _check(options: argparse.Namespace) -> bool:
         print(legible(text))
         return faults > 0
     for name in studies:
-        print(legible(check.describe(name, studies, options.results)))
+        print(legible(check.describe(name, studies, options.results, options.images)))
     return False
 
 

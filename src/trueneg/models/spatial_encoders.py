@@ -3,14 +3,16 @@
 from collections import OrderedDict
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 from torchvision.models import get_model_weights, resnet
 from torchvision.models.resnet import BasicBlock
 
 from trueneg.errors import UserError
+from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
 from trueneg.models.image_encoders import initialise, residual_block
-from trueneg.models.weights import explain_download, read_tensors
+from trueneg.models.weights import read_tensors
 
 
 class SpatialResNet(nn.Sequential):
@@ -106,7 +108,8 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """Load a state dict from torchvision, given the name of the weights, or from a file; only tensors are unpickled."""
     published, path = get_model_weights(name).__members__, Path(weights)
     if (torchvision_weights := published.get(str(weights))) is not None:
-        with explain_download(f"{name} {weights}", torchvision_weights.url):
+        cached = Path(torch.hub.get_dir(), "checkpoints", Path(torchvision_weights.url).name)
+        with explain_download(f"{name} {weights}", torchvision_weights.url, cached.is_file()):
             return torchvision_weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
         raise UserError(f"{path} does not exist; expected a file or torchvision weights: {', '.join(published)}.")

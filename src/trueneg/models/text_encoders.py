@@ -1,5 +1,7 @@
 """BERT sentence encoders, loaded from the hub or a folder or built from scratch, and tokenisation with per-batch padding."""
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
+from trueneg.io.downloads import only_local
 from trueneg.io.reading import reading
 
 if TYPE_CHECKING:
@@ -116,6 +119,7 @@ def load_bert(
     Raises:
         UserError: if the model cannot be found or reached, requires a login or custom code, is not a BERT, or lacks
             weights.
+        DownloadNeededError: see :func:`trueneg.io.downloads.only_local`.
     """
     from transformers import BertConfig, BertModel, BertTokenizer
     from transformers.utils import logging
@@ -123,7 +127,7 @@ def load_bert(
     # Suppress the table of dropped heads and the progress bars, which would clutter the log.
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
+    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": only_local(name, revision, offline)}
     with reading(name, "a complete and readable BERT", "Use a hub name or a complete folder."):
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")
@@ -140,6 +144,27 @@ def load_bert(
     if missing:
         raise UserError(f"{name} lacks {len(missing)} BERT tensors, such as {missing[0]}; expected a complete BERT model.")
     return bert.eval(), tokenizer
+
+
+def declared_pooling(name: str | Path, revision: str | None = None) -> str | None:
+    """Return the pooling that a sentence-transformers model was trained with: ``cls``, ``mean``, ``max`` or another name.
+
+    Args:
+        name: folder, or name of a model on the hub that has been loaded.
+        revision: branch, tag or commit on the hub.
+
+    Returns:
+        The pooling that the model's ``1_Pooling/config.json`` declares; None if it declares none.
+    """
+    from transformers.utils import cached_file
+
+    where: dict[str, Any] = {"revision": revision, "local_files_only": True, "_raise_exceptions_for_missing_entries": False}
+    with reading(name, "a sentence-transformers model", "Copy it again, or remove its folder 1_Pooling."):
+        path = cached_file(str(name), "1_Pooling/config.json", **where)
+        config = {} if path is None else json.loads(Path(path).read_text())
+        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+        declared = config.get("pooling_mode") or "+".join(modes)
+        return re.sub(r"pooling_mode_|_tokens?\b", "", declared) or None
 
 
 def tokenise(

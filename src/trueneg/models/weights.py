@@ -1,8 +1,7 @@
 """Read files of trained weights: unpickle nothing but tensors and plain values, and raise readable errors."""
 
-import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,6 @@ from torch import Tensor, nn
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
 from trueneg.io.reading import reading
-
-
-@contextlib.contextmanager
-def explain_download(weights: str, address: str) -> Iterator[None]:
-    """Raise a :class:`UserError` that names the address if weights cannot be downloaded."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a machine with internet access "
-            "and set `weights` to its path."
-        ) from error
 
 
 def read_tensors(path: str | Path) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.errors import UserError
+from trueneg.errors import UserError, is_out_of_memory
+from trueneg.io.downloads import only_local
 from trueneg.io.files import file_checksum
 from trueneg.text.masked_copies import CAUSAL
 
@@ -29,7 +30,8 @@ def load_language_model(
         The model in evaluation mode, on the CPU, and a fast tokenizer.
 
     Raises:
-        UserError: if the model is missing or inaccessible, needs its own code but may not run it, or lacks weights.
+        UserError: if the model is missing or inaccessible, needs its own code but may not run it, is damaged, or lacks weights.
+        DownloadNeededError: see :func:`trueneg.io.downloads.only_local`.
     """
     import transformers
     from transformers.utils import logging as transformers_logging
@@ -39,7 +41,7 @@ def load_language_model(
         raise UserError(f"language_models: {name} contains no config.json; expected a folder from save_pretrained or a hub name.")
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    where: dict[str, Any] = {"revision": revision}
+    where: dict[str, Any] = {"revision": revision, "local_files_only": only_local(name, revision)}
     model_class: Any
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
@@ -52,7 +54,9 @@ def load_language_model(
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **where)
             model_class = transformers.AutoModelForCausalLM if variant == CAUSAL else transformers.AutoModelForMaskedLM
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
-    except (OSError, ValueError, KeyError) as error:  # includes the hub's errors
+    except Exception as error:  # the hub's, and almost any other if a file is damaged or the weights do not fit
+        if is_out_of_memory(error):
+            raise
         shown = f"{name} at revision {revision}" if revision else name
         raise UserError(
             f"language_models: model {shown} cannot be loaded: {_chain(error)} Check its name and revision. If it is gated, "

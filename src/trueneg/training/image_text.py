@@ -52,7 +52,7 @@ class ImageText(TrainingRun):
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_pairs)
 
-    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> tuple[int, str]:
+    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
         refuse_leakage(source, subset)
         training, objective, similarity = settings["training"], settings["objective"], with_overrides(settings)
         self.data = PairData(source, subset, self.device)
@@ -73,8 +73,7 @@ class ImageText(TrainingRun):
         self.each_part = similarity["combined"] == "losses"
         self.optimizer = optimizer_of(self.network, training)
         self.monitors = PairMonitors(self.data.groups, self.objective.marks)
-        count = self.data.units(training["unit"])
-        return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
+        return self.data.units(training["unit"])
 
     def batches(self, count: int) -> Generator[tuple[PairIndices, Inputs], None, None]:
         """Yield the pairs of each whole batch and this process's share of their images and sentences."""

@@ -84,24 +84,19 @@ class TrainingRun(ABC):
         self.seconds = 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
-            available, where = self.set_up(settings, source, subset)
+            available = self.set_up(settings, source, subset)
         if processes.count > 1:
             synchronise_norms(self.network)
-        self.updates_per_epoch = available // self.batch_size
-        if self.updates_per_epoch == 0:
-            raise UserError(f"training.batch_size is {self.batch_size}, but {where}; lower it, or use more images.")
-        self.updates = self.training["updates"] or self.training["epochs"] * self.updates_per_epoch
+        self.updates_per_epoch, self.updates = planned_updates(self.training, available, seed)
         self.epochs = math.ceil(self.updates / self.updates_per_epoch)
         self.warmup = self.training.get("warmup_updates", 0)
-        if self.warmup >= self.updates:
-            raise UserError(f"training.warmup_updates is {self.warmup}, but the run has {self.updates} updates; lower it.")
 
     @abstractmethod
-    def set_up(self, settings: Settings, source: Any, subset: Any) -> tuple[int, str]:
+    def set_up(self, settings: Settings, source: Any, subset: Any) -> int:
         """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``, ``optimizer``, ``monitors`` and ``remedy``.
 
         Returns:
-            The number of samples per epoch, and a description of it for error messages.
+            The number of samples per epoch.
         """
 
     @staticmethod
@@ -209,3 +204,30 @@ class TrainingRun(ABC):
             factor = learning_rate_factor(self.training["schedule"], (done - self.warmup) / (self.updates - self.warmup))
         for group in self.optimizer.param_groups:
             group["lr"] = self.training["learning_rate"] * factor
+
+
+def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> tuple[int, int]:
+    """Return the number of updates of an epoch and of a run.
+
+    Args:
+        training: settings of the section ``training``.
+        available: number of samples per epoch: images or, in image–text training, pairs.
+        seed: the run's seed, for messages.
+
+    Raises:
+        UserError: if there are fewer samples than the batch size, or no updates after the warm-up.
+
+    Example:
+        >>> planned_updates({"batch_size": 64, "updates": None, "epochs": 10, "warmup_updates": 20}, 1000, seed=0)
+        (15, 150)
+    """
+    size, warmup, unit = training["batch_size"], training.get("warmup_updates", 0), training.get("unit")
+    per_epoch = available // size
+    if per_epoch == 0:
+        content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"
+        where = content if unit else f"the subset of seed {seed} contains {available} images"
+        raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more images.")
+    updates = training["updates"] or training["epochs"] * per_epoch
+    if warmup >= updates:
+        raise UserError(f"training.warmup_updates is {warmup}, but the run has {updates} updates; lower it.")
+    return per_epoch, updates

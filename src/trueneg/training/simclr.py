@@ -39,7 +39,7 @@ class SimCLR(TrainingRun):
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
     data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_views)
 
-    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
+    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> int:
         training, objective = settings["training"], settings["objective"]
         self.data = ViewData(source, subset, self.device)
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
@@ -59,8 +59,7 @@ class SimCLR(TrainingRun):
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
         self.embed = compiled_embedding() if training["compile"] else embed_views
-        count = len(self.data.images)
-        return count, f"the subset of seed {self.seed} contains {count} images"
+        return len(self.data.images)
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,16 @@ class ImageSource:
             raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
         parts = [self.is_test, *([self.is_validation] if self.is_validation.any() else ())]
         object.__setattr__(self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest())
+
+
+class ListedImages(NamedTuple):
+    """The user's own images before they are decoded: as in :class:`ImageSource`, with encoded images."""
+
+    images: Any
+    labels: np.ndarray
+    is_test: np.ndarray
+    class_names: tuple[str, ...]
+    is_validation: np.ndarray
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:

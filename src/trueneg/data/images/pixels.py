@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from trueneg.data.decoding import UnreadableImageError, decode_images, open_image
-from trueneg.data.image_files import EncodedImages
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.mistakes import refuse
 from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
@@ -22,12 +21,8 @@ logger = logging.getLogger(__name__)
 
 def decoded_source(
     name: str,
-    images: EncodedImages,
-    labels: np.ndarray,
-    is_test: np.ndarray,
-    class_names: tuple[str, ...],
+    listed: ListedImages,
     *,
-    is_validation: np.ndarray,
     place: Path,
     mode: str | None = None,
     resolution: int | None = None,
@@ -36,8 +31,8 @@ def decoded_source(
     """Decode same-size images, or resize to one size, and leave out unusable ones if `skip_incomplete` allows it.
 
     Args:
-        name, labels, is_test, class_names, is_validation: as in :class:`ImageSource`.
-        images: n encoded images, at least one.
+        name: name of the source.
+        listed: n encoded images, at least one.
         place: folder of the images, for messages.
         mode: ``"L"`` (greyscale) or ``"RGB"``; None: greyscale if all readable images are, else RGB.
         resolution: side in pixels of the square to resize to; None keeps the original size.
@@ -47,6 +42,7 @@ def decoded_source(
         UserError: names all images that are unusable, unless they may be left out, or that, without `resolution`, differ in size
             from the first; also if a class loses all of its training, validation or test images.
     """
+    images, labels, is_test, class_names, is_validation = listed
     mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
     skipped = Skipped(place, len(images), "images", skip_incomplete)
     pixels: Any = None

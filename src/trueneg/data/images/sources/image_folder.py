@@ -16,7 +16,7 @@ import numpy as np
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.images.labels import class_name, sorted_names
 from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import refuse
@@ -52,7 +52,13 @@ def load(
     Raises:
         UserError: if a folder is missing, unreadable or has an unexpected layout, or an image cannot be used.
     """
-    folder = required_path(path, "image_folder", LAYOUT, download)
+    name, place = data_name("image_folder", path), required_path(path, "image_folder", LAYOUT, download)
+    return decoded_source(name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete)
+
+
+def listed(path: str | Path | None) -> ListedImages:
+    """List the images and their classes without opening them; same arguments and errors as :func:`load`."""
+    folder = required_path(path, "image_folder", LAYOUT)
     splits = {place.name: _classes(place) for place in _split_folders(folder)}
     names = sorted_names({name for classes in splits.values() for name in classes})
     if differing := [name for name in names if any(name not in classes for classes in splits.values())]:
@@ -60,14 +66,10 @@ def load(
         problem = f"class {differing[0]} is only in {places} (differing classes: {len(differing):,})"
         expected = f"expected the same classes in {' and '.join(splits)}. Rename, add or remove class folders"
         raise UserError(f"{folder}: {problem}; {expected}.")
-    listed = [
-        (split, label, file) for split, classes in splits.items() for label, name in enumerate(names) for file in classes[name]
-    ]
-    images = ImageFiles(tuple(file for _, _, file in listed))
-    is_test, is_validation = (np.array([split in of for split, _, _ in listed]) for of in (("test",), VALIDATION))
-    labels = np.array([label for _, label, _ in listed], np.int64)
-    how: dict[str, Any] = {"resolution": resolution, "skip_incomplete": skip_incomplete, "is_validation": is_validation}
-    return decoded_source(data_name("image_folder", path), images, labels, is_test, names, place=folder, **how)
+    files = [(split, label, file) for split, of in splits.items() for label, name in enumerate(names) for file in of[name]]
+    is_test, is_validation = (np.array([split in of for split, _, _ in files]) for of in (("test",), VALIDATION))
+    labels = np.array([label for _, label, _ in files], np.int64)
+    return ListedImages(ImageFiles(tuple(file for _, _, file in files)), labels, is_test, names, is_validation)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.images.labels import checked_labels, class_name, missing_labels, sorted_names
 from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import COPY_AGAIN
@@ -46,6 +46,11 @@ def load(
     """
     folder = required_path(path, "parquet", LAYOUT, download)
     return read_folder(folder, data_name("parquet", path), resolution, skip_incomplete=skip_incomplete)
+
+
+def listed(path: str | Path | None) -> ListedImages:
+    """List the images and their classes without opening them; same arguments and errors as :func:`load`."""
+    return list_folder(required_path(path, "parquet", LAYOUT), data_name("parquet", path))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -100,6 +105,15 @@ def read_folder(
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
+    listed = list_folder(folder, name, class_names, rows)
+    how: dict[str, Any] = {"mode": "RGB" if rows else None, "resolution": resolution, "skip_incomplete": skip_incomplete}
+    return decoded_source(name, listed, place=folder, **how)
+
+
+def list_folder(
+    folder: Path, name: str, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
+) -> ListedImages:
+    """List the images of a folder of parquet files without opening them; same arguments and errors as :func:`read_folder`."""
     validation = "validation" if rows else _validation(folder)
     splits = {split: split_files(folder, split) for split in ("train", *(() if rows else (validation,)), "test")}
     files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
@@ -126,10 +140,9 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    how: dict[str, Any] = {"mode": "RGB" if rows else None, "resolution": resolution, "skip_incomplete": skip_incomplete}
     place, held_out = np.arange(len(labels)), counts["train"] + counts.get(validation, 0)
-    how["is_validation"] = (place >= counts["train"]) & (place < held_out)
-    return decoded_source(name, ParquetImages(columns, places), labels, place >= held_out, class_names, place=folder, **how)
+    is_validation = (place >= counts["train"]) & (place < held_out)
+    return ListedImages(ParquetImages(columns, places), labels, place >= held_out, class_names, is_validation)
 
 
 def _validation(folder: Path) -> str:

@@ -1,0 +1,140 @@
+"""The networks and language models of a study, built by the code of the jobs before anything is trained."""
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.cli.estimates import duration, language_model_seconds
+from trueneg.cli.planned_data import PlannedData
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.runs import Run
+from trueneg.errors import UserError
+from trueneg.io.downloads import DownloadNeededError, without_downloads
+
+COUNTED = 20_000  # texts whose tokens are counted
+
+
+def missing_networks(study: ImageTextStudy) -> list[str]:
+    """List missing files of released networks and where to get them."""
+    files: dict[str, str] = {}
+    for objective in study.objectives.values():
+        sections = study.sections_of(objective)
+        if sections["encoder"].name == "biovil":
+            files[sections["encoder"].weights] = "BioViL's image model"
+        if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
+            files[head] = "BioViL's text projection"
+    missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
+    return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
+
+
+def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:
+    """Build each kind of networks that the runs use, tokenise the sentences, and list the weights that must be downloaded.
+
+    Args:
+        runs: image–text runs with their data.
+        channels: channels of the images.
+
+    Raises:
+        UserError: as in the training job, if networks cannot be built, weights are missing or do not fit, or a sentence is too
+            long.
+    """
+    from trueneg.models.text_encoders import tokenise
+    from trueneg.training.image_text_networks import build_networks, encoder_of
+
+    sections = ("encoder", "text_encoder", "projection")
+    kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
+    downloads: list[str] = []
+    for settings, sentences in kinds.values():
+        with announced(downloads):
+            networks = build_networks(settings, sentences, channels, ([0.0] * channels, [1.0] * channels))
+            if texts := sorted(set(sentences)):
+                limits = {"maximum_tokens": networks.maximum_tokens, "truncate": settings["text_encoder"]["truncate"]}
+                tokenise(networks.tokenizer, texts, **limits)
+            continue
+        with announced(downloads):  # the text encoder must be downloaded first
+            encoder_of(settings, "encoder").build(settings["encoder"], channels)
+    return list(dict.fromkeys(downloads))
+
+
+def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str]) -> list[str]:
+    """Create or load the language models of a study, count tokens, list models to download, and estimate the time.
+
+    Args:
+        study: the text study.
+        sentences: table with ``patient`` and ``sentence``; None: the reports have not been split yet.
+        missing: names of the models whose scores are missing.
+
+    Raises:
+        UserError: as in the jobs, if a model cannot be created or loaded, or there are too few sentences.
+    """
+    from trueneg.text.folds import training_parts, with_folds
+    from trueneg.text.loading import load_language_model
+    from trueneg.text.masked_lm import new_masked_lm
+
+    lines: list[str] = []
+    texts, seconds = [] if sentences is None else sentences["sentence"].tolist(), 0.0
+    for name in missing:
+        model, loaded = study.language_models[name], None
+        if model.train and sentences is not None:
+            table = with_folds(sentences, model.folds, study.seed)
+            learned = [training_parts(table, fold, model.validation, study.seed)[0] for fold in range(model.folds)]
+            if model.model is None:
+                for part in learned:  # the vocabulary needs room for every character
+                    characters = "".join(sorted(set().union(*part["sentence"])))
+                    loaded = new_masked_lm([characters, *part["sentence"][:COUNTED]], model.model_dump(), study.seed)
+        if model.model is not None:
+            hub: dict[str, Any] = {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
+            with announced(lines):
+                loaded = load_language_model(model.model, variant="original" if model.train else study.scoring.variant, **hub)
+                lines += _tokens(name, *loaded, list(dict.fromkeys(texts))[:COUNTED])
+        if loaded is not None and texts:
+            seconds += language_model_seconds(*loaded, model, study.scoring, texts, study.seed)
+    if seconds:
+        lines.append(f"training and scoring of language models takes at most about {duration(seconds)} with one process")
+    return list(dict.fromkeys(lines))
+
+
+def _tokens(name: str, network: Any, tokenizer: Any, texts: list[str]) -> list[str]:
+    """Describe texts that are longer than a model's limit, and tokens that it does not know."""
+    from trueneg.text.loading import longest_input
+
+    limit = longest_input(network, tokenizer)
+    tokens = tokenizer(texts, return_attention_mask=False, verbose=False)["input_ids"] if texts else []
+    longer, count = sum(len(ids) > limit for ids in tokens), sum(map(len, tokens))
+    unknown = sum(ids.count(tokenizer.unk_token_id) for ids in tokens)
+    lines = [f"{name}: {longer:,} of {len(texts):,} texts have more than {limit} tokens; scored in windows"] if longer else []
+    return lines + ([f"{name}: {unknown / count:.1%} of the tokens of {len(texts):,} texts are unknown"] if unknown else [])
+
+
+@contextlib.contextmanager
+def announced(lines: list[str]) -> Iterator[None]:
+    """In the block, add a line instead of downloading weights."""
+    try:
+        with without_downloads():
+            yield
+    except DownloadNeededError as error:
+        lines.append(f"DOWNLOAD {error}")
+
+
+def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
+    """Check batch size and warm-up of all runs whose number of images is known.
+
+    Raises:
+        UserError: as in the training job; names the objectives.
+    """
+    from trueneg.training.loop import planned_updates
+
+    objectives: dict[str, dict[str, None]] = {}
+    seeds: dict[str, int] = {}  # the first seed of each data set, whose images were counted
+    for run, data in runs:
+        training = run.settings["training"]
+        try:
+            planned_updates(training, data.samples(training), seeds.setdefault(run.dataset, run.seed))
+        except UserError as error:
+            objectives.setdefault(str(error), {})[run.objective] = None
+    if objectives:
+        raise UserError("\n".join(f"{sentence} Objectives: {', '.join(names)}." for sentence, names in objectives.items()))

@@ -1,0 +1,284 @@
+"""What a job would refuse before its first update is refused by ``trueneg check``, in the job's words."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import save_file
+from torchvision.models import resnet18
+from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaModel
+
+from tests.data.official_layouts import write_image_table
+from tests.studies import first_run, tiny_study, tiny_words, tiny_world
+from trueneg.cli import planned_data
+from trueneg.cli.main import main
+from trueneg.errors import UserError
+from trueneg.io.downloads import DownloadNeededError, without_downloads
+from trueneg.models.text_encoders import load_bert
+from trueneg.text.loading import load_language_model
+from trueneg.text.tokenizing import train_tokenizer
+from trueneg.training.image_text_networks import build_networks
+from trueneg.training.loop import planned_updates
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path / "torch"))
+
+
+def checked(capsys, *options, **studies):
+    """Return the exit code, the output and the errors of a check."""
+    Path("study.yaml").write_text(yaml.safe_dump(studies))
+    code = main(["check", "study.yaml", *options])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def bert(folder, hidden=16, heads=2, **options):
+    """Write a small masked BERT with its tokenizer."""
+    tokenizer = train_tokenizer(["no effusion"], 200, 32)
+    shape = {"hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": heads, "intermediate_size": 32}
+    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=32, **shape)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    Path(folder, "vocab.txt").write_text("\n".join(sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)))
+    return str(folder)
+
+
+def refused_by_job(studies):
+    """Return the sentence with which the training job refuses the networks of a study."""
+    run = first_run("world", studies, "CL")
+    with pytest.raises(UserError) as refused:
+        build_networks(run.settings, ["No effusion."], 1, ([0.0], [1.0]))
+    return str(refused.value)
+
+
+def spoil(kind, folder):
+    """Spoil a BERT's folder in one way."""
+    weights = Path(folder, "model.safetensors")
+    if kind == "roberta":
+        RobertaModel(RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(
+            folder
+        )
+    elif kind == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif kind == "without weights":
+        weights.unlink()
+    elif kind == "other shapes":
+        config = json.loads(Path(folder, "config.json").read_text())
+        Path(folder, "config.json").write_text(json.dumps(config | {"hidden_size": 8}))
+    else:
+        Path(folder, "config.json").unlink()
+
+
+KINDS = ["roberta", "truncated", "without weights", "other shapes", "without config"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "too many frozen layers", "no such folder"])
+def test_unusable_text_encoders_are_refused_as_by_the_job(kind, tmp_path, capsys):
+    folder, encoder = bert(tmp_path / "bert"), {}
+    if kind == "too many frozen layers":
+        encoder = {"frozen_layers": 3}
+    elif kind == "no such folder":
+        folder = "./models/none/bert"
+    else:
+        spoil(kind, folder)
+    text = {"name": "pretrained", "model": folder, "offline": True, **encoder}
+    studies = {"words": tiny_words(), "world": tiny_world(text_encoder=text)}
+    code, _, error = checked(capsys, **studies)
+    assert code == 1
+    assert refused_by_job(studies) in error
+
+
+@pytest.mark.parametrize("kind", ["missing", "of another network", "truncated", "not weights"])
+def test_unusable_weights_of_an_image_encoder_are_refused_as_by_the_job(kind, tmp_path, capsys):
+    path = tmp_path / "weights.safetensors"
+    state = {
+        name: value for name, value in resnet18().state_dict().items() if kind != "of another network" or "layer4" not in name
+    }
+    save_file(state, path)
+    if kind == "missing":
+        path.unlink()
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:-1000])
+    elif kind == "not weights":
+        path.write_text("nothing")
+    studies = {"words": tiny_words(), "world": tiny_world(encoder={"name": "resnet18", "weights": str(path)})}
+    code, _, error = checked(capsys, **studies)
+    assert code == 1
+    assert refused_by_job(studies) in error
+
+
+def test_downloads_are_announced_without_using_the_network(capsys, monkeypatch):
+    """torchvision would call this function to download, and the hub is unreachable if a socket cannot be opened."""
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *_, **__: pytest.fail("downloads"))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("connects"))
+    text = {"name": "pretrained", "model": "nobody/no-bert"}
+    world = tiny_world(encoder={"name": "resnet18", "weights": "IMAGENET1K_V1"}, text_encoder=text)
+    words = tiny_words(language_models={"BERT": {"model": "somebody/a-model", "device": "cpu"}})
+    code, output, _ = checked(capsys, words=words, world=world)
+    assert code == 0
+    announced = [line for line in output.splitlines() if line.startswith("  DOWNLOAD")]
+    for facts in (
+        ("resnet18 IMAGENET1K_V1", "https://download.pytorch.org/models/resnet18"),
+        ("nobody/no-bert", "https://huggingface.co/nobody/no-bert"),
+        ("somebody/a-model", "https://huggingface.co/somebody/a-model"),
+    ):
+        assert sum(all(fact in line for fact in facts) for line in announced) == 1
+
+
+def test_downloads_are_only_announced_within_the_block(tmp_path):
+    with without_downloads(), pytest.raises(DownloadNeededError):
+        load_bert("nobody/no-bert")
+    with pytest.raises(UserError) as refused:
+        load_bert("nobody/no-bert", offline=True)
+    assert not isinstance(refused.value, DownloadNeededError)
+
+
+@pytest.mark.parametrize("model", ["ViT-B-32", "RN50-none"])
+def test_unusable_clip_models_are_refused_before_their_weights_are_downloaded(model, capsys):
+    pytest.importorskip("open_clip")
+    clip = {"name": "clip", "model": model, "weights": "openai"}
+    studies = {"words": tiny_words(), "world": tiny_world(encoder=clip, dataset=tiny_world()["dataset"] | {"resolution": 64})}
+    code, _, error = checked(capsys, **studies)
+    assert code == 1
+    assert model in error
+    assert "RN50" in error
+    assert refused_by_job(studies) in error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unusable_language_models_are_refused_as_by_the_job(kind, tmp_path, capsys):
+    folder = bert(tmp_path / "lm")
+    spoil(kind, folder)
+    words = tiny_words(language_models={"BERT": {"model": folder, "device": "cpu"}})
+    with pytest.raises(UserError) as refused:
+        load_language_model(folder)
+    code, _, error = checked(capsys, words=words)
+    assert code == 1
+    assert str(refused.value) in error
+
+
+def test_batches_larger_than_the_training_images_are_refused_once_for_all_objectives(capsys):
+    """Digits has 1,797 images, of which a quarter and then a tenth are held out."""
+    dataset, training = {"source": "digits", "test": 0.25, "validation": 0.1}, {"epochs": 2, "batch_size": 1600, "device": "cpu"}
+    code, _, error = checked(capsys, tiny=tiny_study(dataset=dataset, training=training))
+    assert code == 1
+    (line,) = error.splitlines()
+    assert "training.batch_size is 1600, but the subset of seed 0 contains 1211 images" in line
+    assert all(name in line for name in tiny_study()["objectives"])
+    with pytest.raises(UserError) as refused:
+        planned_updates(training | {"updates": None}, 1211, 0)
+    assert str(refused.value) in line
+
+
+def own_pairs(texts=None, **training):
+    """Write a table of images, and return studies on it."""
+    write_image_table(Path("images"), Path("table.csv"))
+    reports = {"source": "image_table", "path": "images", "table": "table.csv", "patient_column": "patient"}
+    words = tiny_words(reports=reports | {"split_sentences": False})
+    dataset = {"source": "image_table", "text": "words", "resolution": 32}
+    section = tiny_world()["training"] | training
+    objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}}
+    evaluation = {"evaluation": {"retrieval": {"ks": [1]}}}
+    primary = {"task": "retrieval sentence", "metric": "R", "labels": "report", "direction": "text to image", "k": 1}
+    primary |= {"treatment": "DCL-LM", "baseline": "CL"}
+    world = tiny_world(dataset=dataset, training=section, objectives=objectives, primary=primary, **evaluation)
+    world.pop("figures")
+    return {"words": words, "world": world | (texts or {})}
+
+
+@pytest.mark.parametrize(("key", "value"), [("batch_size", 4000), ("warmup_updates", 900)])
+def test_the_schedule_is_checked_against_the_rows_of_a_table_that_was_not_read_yet(key, value, capsys):
+    studies = own_pairs(**{key: value})
+    run = first_run("world", studies, "CL")
+    code, _, error = checked(capsys, **studies)
+    assert code == 1
+    assert error.count(f"training.{key} is {value}") == 1
+    assert "Objectives: CL, DCL-LM." in error
+    count = int(re.search(r"has (\d+) pairs", error)[1]) if key == "batch_size" else 56
+    with pytest.raises(UserError) as refused:
+        planned_updates(run.settings["training"], count, run.seed)
+    assert str(refused.value) in error
+
+
+def test_long_texts_are_refused_before_anything_is_computed(capsys):
+    text = tiny_world()["text_encoder"] | {"maximum_tokens": 3}
+    code, _, error = checked(capsys, **own_pairs({"text_encoder": text}))
+    assert code == 1
+    assert "tokens; expected at most 3. Set text_encoder.truncate" in error
+
+
+def test_runs_on_a_cpu_are_estimated_from_the_rows_of_a_table(capsys):
+    code, output, _ = checked(capsys, **own_pairs())
+    assert code == 0
+    (line,) = [line for line in output.splitlines() if "runs to train" in line]
+    assert "from a measurement of a few updates on this machine" in line
+    assert "GPU" not in line
+    assert "unknown" not in line
+    (line,) = [line for line in output.splitlines() if "images opened" in line]
+    assert "--images" in line
+
+
+def test_the_duration_is_unknown_without_a_table(capsys):
+    studies = own_pairs()
+    Path("table.csv").unlink()
+    code, output, _ = checked(capsys, **studies)
+    assert code == 0
+    assert "MISSING reports.table, table.csv" in output
+    assert "4 of unknown duration (their data do not exist yet)" in output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
+    code, output, _ = checked(capsys, **own_pairs(device="auto"))
+    assert code == 0
+    (line,) = [line for line in output.splitlines() if "runs to train" in line]
+    assert "this machine has none" in line
+    assert "with one process (from a measurement" in line
+
+
+@pytest.mark.parametrize("options", [[], ["--images"]])
+def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(options, tmp_path, monkeypatch, capsys):
+    """Damage in the pixels of the last image is found only if all images are looked at."""
+    monkeypatch.setattr(planned_data, "OPENED", 10)
+    monkeypatch.setattr(planned_data, "DECODED", 5)
+    draws = np.random.default_rng(0)
+    for number in range(40):
+        path = tmp_path / "own" / "ab"[number // 20] / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draws.integers(0, 256, (8, 8), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    dataset = {"source": "image_folder", "path": "own", "test": 0.25, "validation": 0.2, "resolution": 8}
+    training = {"epochs": 1, "batch_size": 8, "device": "cpu"}
+    study = tiny_study(dataset=dataset, training=training, augmentation={"name": "digits"})
+    code, output, error = checked(capsys, *options, tiny=study)
+    assert code == len(options)
+    if options:
+        assert "39.png" in error
+    else:
+        assert "10 of 40 images opened (--images decodes all)" in output
+        assert "training 24 of 24 images, validation 6, test 10" in output
+
+
+@pytest.mark.parametrize(
+    ("config", "declared"),
+    [({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"), ({"pooling_mode": "max"}, "max")],
+)
+@pytest.mark.parametrize("chosen", ["cls", "mean", "max"])
+def test_a_pooling_other_than_the_declared_one_is_reported(config, declared, chosen, tmp_path, capsys, caplog):
+    folder = bert(tmp_path / "sentences")
+    (tmp_path / "sentences/1_Pooling").mkdir()
+    (tmp_path / "sentences/1_Pooling/config.json").write_text(json.dumps(config))
+    text = {"name": "pretrained", "model": folder, "offline": True, "pooling": chosen}
+    code, _, _ = checked(capsys, words=tiny_words(), world=tiny_world(text_encoder=text))
+    assert code == 0
+    sentences = {record.getMessage() for record in caplog.records if "pooling" in record.getMessage()}
+    assert len(sentences) == (declared != chosen)
+    assert all(f"text_encoder.pooling is {chosen}" in text and f"{declared} pooling" in text for text in sentences)
