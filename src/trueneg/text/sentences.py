@@ -55,7 +55,8 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    segment, sentences, began = _segmenter(language), [], time.thread_time()
+    segment, began = _segmenter(language), time.thread_time()
+    sentences: list[str] = []
     for paragraph in clean(text, language).split("\n"):
         for part in [paragraph] if language == NO_LANGUAGE else PART.findall(paragraph):
             sentences += map(str.strip, segment(part))
