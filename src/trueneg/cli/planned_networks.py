@@ -72,8 +72,9 @@ def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None
         UserError: as in the jobs, if a model cannot be created or loaded, or there are too few sentences.
     """
     from trueneg.text.folds import training_parts, with_folds
-    from trueneg.text.loading import load_language_model
+    from trueneg.text.loading import load_language_model, longest_input
     from trueneg.text.masked_lm import new_masked_lm
+    from trueneg.text.tokenizing import unexpressed
 
     lines: list[str] = []
     texts, seconds = [] if sentences is None else sentences["sentence"].tolist(), 0.0
@@ -90,24 +91,13 @@ def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None
             hub: dict[str, Any] = {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
             with announced(lines):
                 loaded = load_language_model(model.model, variant="original" if model.train else study.scoring.variant, **hub)
-                lines += _tokens(name, *loaded, list(dict.fromkeys(texts))[:COUNTED])
+                if unusual := unexpressed(list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)):
+                    lines.append(f"{name}: {unusual}")
         if loaded is not None and texts:
             seconds += language_model_seconds(*loaded, model, study.scoring, texts, study.seed)
     if seconds:
         lines.append(f"training and scoring of language models takes at most about {duration(seconds)} with one process")
     return list(dict.fromkeys(lines))
-
-
-def _tokens(name: str, network: Any, tokenizer: Any, texts: list[str]) -> list[str]:
-    """Describe texts that are longer than a model's limit, and tokens that it does not know."""
-    from trueneg.text.loading import longest_input
-
-    limit = longest_input(network, tokenizer)
-    tokens = tokenizer(texts, return_attention_mask=False, verbose=False)["input_ids"] if texts else []
-    longer, count = sum(len(ids) > limit for ids in tokens), sum(map(len, tokens))
-    unknown = sum(ids.count(tokenizer.unk_token_id) for ids in tokens)
-    lines = [f"{name}: {longer:,} of {len(texts):,} texts have more than {limit} tokens; scored in windows"] if longer else []
-    return lines + ([f"{name}: {unknown / count:.1%} of the tokens of {len(texts):,} texts are unknown"] if unknown else [])
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ def describe_identical(images: np.ndarray) -> str:
 
     Example:
         >>> describe_identical(np.zeros((3, 1, 8, 8), np.uint8))
-        '2 of 3 images have the same pixels as an earlier image; 3 have (nearly) one colour.'
+        '2 of 3 images have the same pixels as an earlier image; 3 have (nearly) one colour'
     """
     repeats = len(images) - len({hash(image.tobytes()) for image in images})
     uniform = sum(int(np.ptp(image, axis=(1, 2)).max()) < UNIFORM for image in images)

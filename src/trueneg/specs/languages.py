@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 NO_LANGUAGE = "none"  # each paragraph is one sentence
 NAMES = (
     "am Amharic, ar Arabic, bg Bulgarian, da Danish, de German, el Greek, en English, es Spanish, fa Persian, fr French, "
-    "hi Hindi, hy Armenian, it Italian, ja Japanese, kk Kazakh, mr Marathi, my Burmese, nl Dutch, pl Polish, ru Russian, sk Slovak, "
-    "ur Urdu, zh Chinese"
+    "hi Hindi, hy Armenian, it Italian, ja Japanese, kk Kazakh, mr Marathi, my Burmese, nl Dutch, pl Polish, ru Russian, "
+    "sk Slovak, ur Urdu, zh Chinese"
 )
 LANGUAGES = dict(pair.split() for pair in NAMES.split(", "))
 

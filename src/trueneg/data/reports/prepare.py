@@ -36,8 +36,7 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     restricted = source == "mimic_cxr" or settings.get("restricted", False)
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
     language = settings.get("language", "en")
-    rows = [_row(name, patient, content, language) for name, patient, content in read(settings)]
-    reports = pd.DataFrame(rows, columns=COLUMNS)
+    reports = pd.DataFrame([_row(language, *report) for report in read(settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
         raise UserError(f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,} (counting from 0).")
@@ -50,7 +49,7 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     privacy.write_table(reports if language == "en" else reports.assign(language=language), path, restricted)
 
 
-def _row(name: str, patient: str, content: Mapping[str, str] | str, language: str) -> tuple[str, ...]:
+def _row(language: str, name: str, patient: str, content: Mapping[str, str] | str) -> tuple[str, ...]:
     if isinstance(content, str):
         return name, patient, UNREADABLE, content, "", ""
     # An empty line separates paragraphs; a single line break lies within a paragraph.

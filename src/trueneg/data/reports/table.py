@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.data.reports import Reports
-from trueneg.data.reports.sections import parse_sections
+from trueneg.data.reports.sections import FINDINGS, parse_sections
 from trueneg.data.tables import Rows, identifier, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 def read_reports(settings: Mapping[str, Any]) -> Reports:
     """Read a table with one row per report: an id column, a text column and optionally a patient column.
 
+    The sections of English reports are found by their headers; texts in other languages are used whole.
+
     Raises:
         UserError: if the file is missing or damaged, lacks a column, or has rows without an id or patient, or with the id of an
             earlier row, that ``skip_incomplete`` does not leave out.
@@ -26,8 +28,9 @@ def read_reports(settings: Mapping[str, Any]) -> Reports:
     table, sentence = _checked(settings)
     if sentence:
         log.warning("%s: %s", settings["path"], sentence)
+    is_english = settings.get("language", "en") == "en"
     for report, patient, content in table.itertuples(index=False):
-        yield report, patient, parse_sections(content)
+        yield report, patient, parse_sections(content) if is_english else {FINDINGS: content.strip()}
 
 
 def check_table(settings: Mapping[str, Any]) -> None:
