@@ -68,8 +68,8 @@ def read_source(path: str | Path) -> ImageSource:
     """
     with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
         arrays = {name: archive[name] for name in ("images", "labels", "is_test")}
-        texts = {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
-        source = ImageSource(str(archive["name"]), **arrays, **texts)
+        names = tuple(map(str, archive["class_names"]))
+        source = ImageSource(str(archive["name"]), **arrays, class_names=names, skipped=str(archive.get("skipped", "")))
         require_checksum(source.checksum, archive)
     return source
 
