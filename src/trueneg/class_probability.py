@@ -21,7 +21,7 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
         labels: (n,) integer array or tensor.
 
     Returns:
-        (n,) float64 array or tensor, matching the input type and device.
+        (n,) array or tensor, matching the input type and device; float64, or float32 off the CPU, where it may be missing.
 
     Raises:
         ValueError: if the labels are not a non-empty vector.
@@ -35,7 +35,7 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
     if labels.ndim != 1 or len(labels) == 0:
         raise ValueError(f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,).")
     _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
-    return library.asarray(counts[inverse], dtype=library.float64) / len(labels)
+    return library.asarray(counts[inverse], dtype=_precision(labels)) / len(labels)
 
 
 def expected_false_negatives(
@@ -90,10 +90,11 @@ def from_log_likelihood(
         tokens: number of tokens of each text, by which log_p is divided; None: no normalisation, as in the paper.
 
     Returns:
-        η in the shape of log_p: float64 for arrays and numbers; floating-point tensors keep their dtype.
+        η in the shape of log_p: float64 for arrays and numbers, or float32 off the CPU; floating-point tensors keep their dtype.
 
     Raises:
-        ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no tokens.
+        ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no tokens. Values on an accelerator,
+            and while compiling, are not read.
 
     Example:
         >>> from_log_likelihood(np.array([0.0, -2.0, -1e6])).round(3).tolist()
@@ -108,14 +109,14 @@ def from_log_likelihood(
     if not 0 < maximum < 1:
         raise ValueError(f"maximum is {maximum}; expected a number between 0 and 1.")
     if tokens is not None:
-        if (tokens < 1).any():
+        if _is_readable(tokens) and (tokens < 1).any():
             raise ValueError("tokens contains values below 1; a text without tokens has no likelihood.")
         log_p = log_p / tokens
     library = _library_of(log_p)
     values: Any = log_p
     if library is np or not values.is_floating_point():
-        values = library.asarray(log_p, dtype=library.float64)
-    if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # avoid reading values on an accelerator
+        values = library.asarray(log_p, dtype=_precision(log_p))
+    if _is_readable(values) and library.isnan(values).any():
         count, total = int(library.isnan(values).sum()), math.prod(values.shape)
         raise ValueError(f"log_p contains {count} NaN among {total} values; remove those texts, or score them again.")
     smallest = math.log(library.finfo(values.dtype).tiny)
@@ -139,6 +140,18 @@ def log_linear(name: str, table: "pd.DataFrame", a: float, k: float, maximum: fl
         _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
         return (np.bincount(length, values) / counts)[length]
     return np.full_like(values, values.mean()) if name == "constant mean" else values
+
+
+def _is_readable(values: Any) -> bool:
+    """Return whether reading values costs nothing: on the CPU, unless the program is being compiled."""
+    library = _library_of(values)
+    return library is np or (values.device.type == "cpu" and not library.compiler.is_compiling())
+
+
+def _precision(values: Any) -> Any:
+    """Return the most precise dtype of the values' device."""
+    library = _library_of(values)
+    return library.float64 if library is np or values.device.type == "cpu" else library.float32
 
 
 def _library_of(values: Any) -> Any:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import Estimator, is_readable
 from trueneg.losses.cross_modal import CrossModalLoss
-from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
+from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision, unit_length
 
 Features = Mapping[str, Any]  # a column of texts tokenised by sentence-transformers, with the entries that its modules add
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
@@ -25,7 +25,7 @@ def _check_unit_length(name: str, features: Tensor) -> None:
     Raises:
         ValueError: if a vector's length differs from 1 by more than 2 %, or is NaN.
     """
-    if features.device.type != "cpu":
+    if not is_readable(features):
         return
     lengths = features.detach().float().norm(dim=-1)
     wrong = ~((lengths - 1).abs() <= 0.02)
@@ -201,7 +201,7 @@ def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) ->
     """Return unit embeddings of the first column, (B, D), and of the others, (B + H, D)."""
     first, *others = (model(features)["sentence_embedding"] for features in columns)
     with outside_autocast(first.device):
-        return [functional.normalize(each, dim=-1) for each in single_precision(first, torch.cat(others))]
+        return [unit_length(each) for each in single_precision(first, torch.cat(others))]
 
 
 def _token_ids(features: Features) -> Tensor:

@@ -200,21 +200,28 @@ def log_count(negatives: Tensor, count: int | Tensor | None) -> Tensor:
     return negatives.new_full(negatives.shape[:1], math.log(count or negatives.shape[-1]))
 
 
+def is_readable(tensor: Tensor) -> bool:
+    """Return whether reading a tensor's values costs nothing: on the CPU, unless the program is being compiled."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:
     """Return η unchanged if every value lies in [0, 1).
 
     Raises:
-        ValueError: if a value lies outside [0, 1). On an accelerator such values become NaN instead.
+        ValueError: if it is neither a number nor a tensor, or a value lies outside [0, 1). Values that are not
+            :func:`is_readable` become NaN instead.
     """
     if value is None:
         return None
     if not isinstance(value, Tensor):
+        check_tensors(class_probability=None if isinstance(value, int | float) else value)
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
             raise ValueError(f"class_probability is {value:g}; expected a number of at least 0 and below 1.")
         return value
     valid = (value >= 0) & (value < 1)
-    if value.device.type != "cpu":
+    if not is_readable(value):
         return torch.where(valid, value, math.nan)
     if not valid.all():
         wrong = value[~valid]
@@ -259,6 +266,17 @@ def checked_estimator(estimator: object) -> Estimator:
         f"estimator is {described}; expected an instance of an estimator, such as Uncorrected() or Debiased(0.1). "
         "trueneg.losses.build makes a loss from an estimator's name."
     )
+
+
+def check_tensors(**values: object) -> None:
+    """Check that arguments are tensors or None.
+
+    Raises:
+        ValueError: names the first argument that is something else, such as a list or an array.
+    """
+    for name, value in values.items():
+        if not (value is None or isinstance(value, Tensor)):
+            raise ValueError(f"{name} is a {type(value).__name__}; expected a tensor.")
 
 
 def checked_shape(name: str, tensor: Tensor | None, shape: Sequence[int]) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import Estimator, check_tensors, checked_shape
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
 from trueneg.losses.execution import gathered, outside_autocast, single_precision, unit_length
 from trueneg.losses.facts import SampleFacts
@@ -111,6 +111,8 @@ class ContrastiveLoss(EstimatorLoss):
         """
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both (B, D).")
+        tensors = {"labels": labels, "positive_similarity": positive_similarity, "targets": targets}
+        check_tensors(**tensors, extra_positives=extra_positives)
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
             views = unit_length(single_precision(torch.cat((z1, z2)))[0])

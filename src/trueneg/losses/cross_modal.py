@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import Estimator, check_tensors, checked_shape
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined
 from trueneg.losses.estimators.uncorrected import Uncorrected
-from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
+from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision, unit_length
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
 
@@ -203,6 +202,8 @@ class CrossModalLoss(EstimatorLoss):
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
         """
         directions, parts = DIRECTIONS[self.directions], []
+        tensors = {"labels": facts.labels, "same_class": facts.same_class, "positive_similarity": facts.positive_similarity}
+        check_tensors(**tensors, exclude=facts.exclude)
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
@@ -325,5 +326,5 @@ class SymmetricInfoNCE(CrossModalLoss):
     def forward(self, u: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]  # the logit scale is a parameter
         """Return the scalar loss for (B, D) embeddings of the two modalities, which this method normalises."""
         with outside_autocast(u.device):
-            u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
+            u, v = map(unit_length, single_precision(u, v))
         return self.of_features(u, v, self.logit_scale()).loss

@@ -1,16 +1,21 @@
 """Execution of losses: precision, chunking over anchors, and distribution over processes. None of it affects the equations."""
 
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
 from torch.utils.checkpoint import checkpoint
 
+SHORTEST = 1e-6  # length of the shortest vector that is normalised
+
 
 def outside_autocast(device: torch.device) -> AbstractContextManager:
-    """Return a context that disables autocast, or a null context if it is already off (cheaper by several operations)."""
-    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+    """Return a context that disables autocast; a null context if it is off (cheaper by several operations) or unavailable."""
+    is_on = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if is_on else nullcontext()
 
 
 def single_precision(*tensors: Tensor) -> list[Tensor]:
@@ -27,29 +32,50 @@ def single_precision(*tensors: Tensor) -> list[Tensor]:
 
 
 def unit_length(vectors: Tensor) -> Tensor:
-    """Return the same numbers as ``torch.nn.functional.normalize(vectors, dim=-1)``, in fewer operations."""
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_min(1e-12)
+    """Return the numbers of ``torch.nn.functional.normalize(vectors, dim=-1)``, but leave vectors shorter than 1e-6 as they are.
+
+    A row of zeros then gets a gradient like that of a unit vector, where normalising would multiply it by 1e12.
+    """
+    lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / lengths.masked_fill(lengths < SHORTEST, 1)
 
 
 def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     """Gather a tensor from all processes, shape (processes, …) in rank order; the first dimension is 1 if not distributed.
 
-    Every process must call this with the same shape. The backward pass sums the gradients that the losses of all processes
-    produce for the local tensor. When DistributedDataParallel then averages over processes, the mean of the local losses has
-    the gradient of a single loss over all anchors.
+    Every process must call this with the same shape, which is compared on the CPU, without waiting for a GPU. The backward pass
+    sums the gradients that the losses of all processes produce for the local tensor. When DistributedDataParallel then averages
+    over processes, the mean of the local losses has the gradient of a single loss over all anchors.
 
     Returns:
         The gathered tensor and the rank of this process (0 if not distributed).
+
+    Raises:
+        ValueError: on all processes, if the shapes differ; unequal parts would be mixed up, or waited for without end.
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0
     rank, processes = distributed.get_rank(), distributed.get_world_size()
+    shape = torch.tensor(local.shape, dtype=torch.int64)
+    shapes = [torch.empty_like(shape) for _ in range(processes)]
+    distributed.all_gather(shapes, shape, group=_on_cpu(distributed.group.WORLD))
+    if differing := [number for number, other in enumerate(shapes) if not other.equal(shape)]:
+        sizes = {number: tuple(shapes[number].tolist()) for number in (rank, differing[0])}
+        shown = " and ".join(f"{size} on process {number}" for number, size in sizes.items())
+        remedy = "Leave out the last, smaller batch (drop_last=True), and give every process the same batch size."
+        raise ValueError(f"gather_distributed: the tensors have shapes {shown}; expected the same on every process. {remedy}")
     everyone = local.detach().new_empty(processes, *local.shape)
     distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
     if local.requires_grad:
         everyone[rank] = local  # the only part that requires a gradient; the hook adds the other processes' contributions
         everyone.register_hook(_summed)
     return everyone, rank
+
+
+@functools.lru_cache(maxsize=1)
+def _on_cpu(world: Any) -> Any:
+    """Return a group of all processes that exchanges tensors on the CPU."""
+    return world if "cpu:" in distributed.get_backend_config() else distributed.new_group(backend="gloo")
 
 
 def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:

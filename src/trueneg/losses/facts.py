@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import Estimator, checked_shape, is_readable
 from trueneg.losses.execution import gathered_rows
 from trueneg.losses.layout import Layout
 
@@ -20,6 +20,7 @@ class SampleFacts(NamedTuple):
     Attributes:
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
         labels: (B + H',) class of each sample and of the H' further negatives of this process; once checked, (G + H,) of all.
+            A label below 0 (or NaN) is unknown: the sample shares its class with no other.
         same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
@@ -56,6 +57,8 @@ class SampleFacts(NamedTuple):
         elif estimator.needs_labels:
             of_process = checked_shape("labels", self.labels, (candidates * count // layout.samples,))
             labels = gathered_rows(of_process, count, gather_distributed)[0]
+            if is_readable(labels) and not (labels >= 0).any():
+                raise ValueError("labels are all unknown (below 0); expected the class of each sample, from 0.")
         if targets is not None:
             targets = checked_targets(targets, (anchors if len(targets) == anchors else count, candidates)).to(dtype)
         return self._replace(class_probability=eta, labels=labels, targets=targets)
@@ -69,7 +72,8 @@ class SampleFacts(NamedTuple):
             if self.labels is None:
                 same_class = layout.rows(self.same_class, anchors)
             else:
-                same_class = self.labels[layout.own_columns(anchors)[:, :1]] == self.labels
+                of_anchors = self.labels[layout.own_columns(anchors)[:, :1]]
+                same_class = (of_anchors == self.labels) & (of_anchors >= 0)
             known["same_class"] = layout.by_column(same_class)
         if estimator.needs_similarity:
             known["similarity"] = layout.by_column(layout.rows(self.similarity, anchors))
@@ -91,7 +95,7 @@ def check_known(name: str, similarity: Tensor | None, layout: Layout | None = No
     """
     if similarity is None:
         raise ValueError(f"{name} is missing; the estimator needs it.")
-    if similarity.device.type != "cpu" or not similarity.sum().isnan():  # the sum takes a twentieth of the time
+    if not is_readable(similarity) or not similarity.sum().isnan():  # the sum takes a twentieth of the time
         return
     wrong = similarity.isnan()
     if layout is not None:
@@ -108,7 +112,7 @@ def checked_targets(targets: Tensor, shape: Sequence[int]) -> Tensor:
     """
     targets = checked_shape("targets", targets, shape).detach()
     wrong = ~((targets.sum(1) - 1).abs() <= TOLERANCE)  # NaN is wrong, too
-    if targets.device.type != "cpu":
+    if not is_readable(targets):
         return targets.masked_fill(wrong[:, None], math.nan)
     if wrong.any():
         row = int(wrong.nonzero()[0])

@@ -2,9 +2,8 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, outside_autocast, single_precision
+from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, outside_autocast, single_precision, unit_length
 
 
 class RelaxedContrastiveLoss(nn.Module):
@@ -72,7 +71,7 @@ class RelaxedContrastiveLoss(nn.Module):
         if u.dim() != 2 or u.shape != v.shape:
             raise ValueError(f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}; expected both (B, D).")
         with outside_autocast(u.device):
-            u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
+            u, v = map(unit_length, single_precision(u, v))
             everyone, rank = gathered(v, self.gather_distributed)
             keys, processes = everyone.flatten(0, 1), len(everyone)
 

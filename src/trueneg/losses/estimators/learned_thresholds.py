@@ -46,7 +46,8 @@ class LearnedThresholds(nn.Module):
         """Learn from the similarities of a batch.
 
         Args:
-            samples: (B,) indices of the batch's samples, all distinct.
+            samples: (B,) indices of the batch's samples. The rows of a sample that is drawn several times count as further views
+                of it, and a sample without negatives, as in a batch of one, keeps its threshold.
             similarity: (V·B, W·B) similarities of V views of the samples to W views of them, ordered by view.
 
         Returns:
@@ -55,14 +56,18 @@ class LearnedThresholds(nn.Module):
         count = len(samples)
         views, others = (size // count for size in similarity.shape)
         before = self.values[samples]
-        same_sample = torch.eye(count, dtype=torch.bool, device=similarity.device).repeat(views, others)
-        above = ((similarity > before.repeat(views)[:, None]) & ~same_sample).sum(1, dtype=before.dtype) / (others * (count - 1))
-        gradient = self.share - above.view(views, count).mean(0)
+        same_sample = samples[:, None] == samples
+        is_negative = ~same_sample.repeat(views, others)
+        above = ((similarity > before.repeat(views)[:, None]) & is_negative).sum(1, dtype=before.dtype)
+        shares = (above / is_negative.sum(1).clamp(min=1)).view(views, count).mean(0)
+        repeats = same_sample.to(before.dtype)
+        gradient = self.share - repeats @ shares / repeats.sum(1)
         updates = self.updates[samples] + 1
         first = BETAS[0] * self.first[samples] + (1 - BETAS[0]) * gradient
         second = BETAS[1] * self.second[samples] + (1 - BETAS[1]) * gradient.square()
         step = first / (1 - BETAS[0] ** updates) / ((second / (1 - BETAS[1] ** updates)).sqrt() + EPSILON)
         values = (before - self.learning_rate * step).clamp(-1, 1)
+        has_negatives = is_negative[:count].any(1)
         for state, new in ((self.values, values), (self.first, first), (self.second, second), (self.updates, updates)):
-            state[samples] = new
-        return values
+            state[samples] = torch.where(has_negatives, new, state[samples])
+        return self.values[samples]

@@ -44,8 +44,9 @@ class Quantile(Selecting):
 
     def marked(self, negatives, *, count=None, **_) -> Tensor:
         count = negatives.shape[-1] if count is None else count
-        if isinstance(count, Tensor):
-            rank = (self.share * count.double() - ROUNDING).ceil().clamp(min=0).to(torch.int64)
+        if isinstance(count, Tensor):  # looked up, because some devices have no float64
+            counts = torch.arange(negatives.shape[-1] + 1, dtype=torch.float64)
+            rank = (self.share * counts - ROUNDING).ceil().clamp(min=0).to(torch.int64).to(count.device)[count]
         else:
             rank = max(math.ceil(self.share * count - ROUNDING), 0)
         return negatives.detach() > next_largest(negatives.detach(), rank)

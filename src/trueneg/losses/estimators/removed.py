@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, checked_shape, next_largest
+from trueneg.losses.base import Selecting, checked_shape, is_readable, next_largest
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Removed(Selecting):
         columns = negatives.shape[-1]
         if isinstance(count, int):
             columns = count
-        elif count is not None and count.device.type == "cpu" and (count <= columns - views).all():  # own columns
+        elif count is not None and is_readable(count) and (count <= columns - views).all():  # own columns
             columns -= views
         samples = columns // views
         if self.top_k > samples:

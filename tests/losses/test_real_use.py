@@ -1,0 +1,245 @@
+"""What every loss and estimator does with the batches, devices and labels of real training loops."""
+
+import inspect
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.losses.test_registry import REQUIRED, SHIPPED
+from trueneg.class_probability import _precision, from_class_frequency, from_log_likelihood
+from trueneg.losses import (
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    Guided,
+    LearnedThresholds,
+    OpenClipLoss,
+    Oracle,
+    Quantile,
+    RelaxedContrastiveLoss,
+    SymmetricInfoNCE,
+    build,
+)
+from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
+
+COUNT, DIMENSIONS = 8, 5
+DEFAULTS = REQUIRED | {name: {"class_probability": 0.1} for name in ("dcl", "hcl", "bcl")}
+
+
+def facts(estimator, device="cpu", anchors=COUNT):
+    """Everything that an estimator may need, for B pairs."""
+    known = {"class_probability": torch.full((COUNT,), 0.1, device=device)}
+    if estimator.needs_labels:
+        known["labels"] = torch.arange(COUNT, device=device) % 3
+    if estimator.needs_similarity:
+        known["negative_similarity"] = torch.eye(COUNT, device=device)
+    if estimator.needs_positive_similarity:
+        known["positive_similarity"] = torch.full((anchors,), 0.9, device=device)
+    return known
+
+
+def call(name, directions, device="cpu", **options):
+    """A loss by its name, of two views (directions None) or of two modalities; its call, and the arguments."""
+    loss = build({"name": name, **DEFAULTS.get(name, {})}, directions=directions, **options).to(device)
+    generator = torch.Generator().manual_seed(0)
+    z1, z2 = functional.normalize(torch.randn(2, COUNT, DIMENSIONS, generator=generator), dim=-1).to(device)
+    if name in WHOLE_LOSSES:
+        return loss, (z1, z2), {}
+    known = facts(loss.estimator, device)
+    if directions is None:
+        return loss, (z1, z2), known
+    return loss, (z1 @ z2.T, torch.tensor(10.0, device=device)), known
+
+
+KINDS = [(name, directions) for name in SHIPPED for directions in (None, "both") if directions is None or name in ESTIMATORS]
+kinds = pytest.mark.parametrize(("name", "directions"), KINDS)
+
+
+@kinds
+def test_every_loss_compiles_without_a_graph_break(name, directions):
+    loss, inputs, known = call(name, directions)
+    torch.compiler.reset()  # compiled variants of one method count towards a limit
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")
+    values = []
+    for each in (loss, compiled):
+        torch.manual_seed(0)
+        values.append(each(*inputs, **known))
+    torch.testing.assert_close(*values)
+
+
+@kinds
+def test_every_loss_runs_on_a_device_without_autocast(name, directions):
+    loss, inputs, known = call(name, directions, device="meta")
+    assert not torch.amp.is_autocast_available("meta")
+    value = loss(*inputs, **known)
+    assert (value.device.type, value.shape) == ("meta", ())
+
+
+def test_further_arguments_compile_without_a_graph_break():
+    units = functional.normalize(torch.randn(2, COUNT, DIMENSIONS), dim=-1)
+    targets, exclude = torch.full((COUNT, COUNT), 1 / COUNT), torch.eye(COUNT, dtype=torch.bool).roll(1, 1)
+    eta = torch.full((COUNT,), 0.2)
+    clip = OpenClipLoss(build({"name": "dcl"}, directions="both").estimator)
+    top = CrossModalLoss(build({"name": "remove", "top_k": 2}, directions="text").estimator, "text")
+    share = CrossModalLoss(Quantile(0.3), "both")
+    calls = [
+        (clip, (*units, torch.tensor(14.0)), {"class_probability": eta}),
+        (share, (units[0] @ units[1].T, 14.0), {"exclude": exclude, "targets": (targets, targets)}),
+        (top, (units[0] @ units[1].T, 14.0), {"exclude": exclude, "negative_similarity": units[0] @ units[0].T}),
+        (from_log_likelihood, (-torch.rand(COUNT),), {"tokens": torch.ones(COUNT)}),
+    ]
+    for function, inputs, known in calls:
+        torch.compiler.reset()
+        compiled = torch.compile(function, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(*inputs, **known), function(*inputs, **known))
+
+
+def test_no_loss_computes_in_float64_off_the_cpu():
+    """MPS has no float64, so a tensor of it on the pretended device would be an error there."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Recorded(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu" and leaf.dtype == torch.float64:
+                    doubles.append(function)
+            return result
+
+    doubles: list = []
+    for name, directions in KINDS:
+        loss, inputs, known = call(name, directions, device="meta")
+        with Recorded():
+            loss(*inputs, **known)
+    exclude = torch.eye(COUNT, dtype=torch.bool, device="meta").roll(1, 1)
+    with Recorded():
+        CrossModalLoss(Quantile(0.3))(torch.eye(COUNT, device="meta"), 10.0, exclude=exclude)
+        from_log_likelihood(torch.zeros(COUNT, dtype=torch.int64, device="meta"))
+    assert doubles == []
+    assert from_class_frequency(torch.zeros(3, dtype=torch.int64)).dtype == torch.float64
+    assert _precision(torch.zeros(3, device="meta")) == torch.float32
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_thresholds_learn_nothing_from_a_batch_of_one(views):
+    thresholds, usual = LearnedThresholds(10), LearnedThresholds(10)
+    assert thresholds.update(torch.tensor([3]), torch.ones(views, views)).tolist() == [1.0]
+    for state, untouched in zip(thresholds.buffers(), usual.buffers(), strict=True):
+        assert state.equal(untouched)
+
+
+def test_thresholds_take_a_sample_that_is_drawn_twice_as_further_views_of_it():
+    """By the book: the share of a sample's rows above its threshold, over the columns of other samples only."""
+    similarity = torch.rand(6, 6, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    samples = [4, 2, 4]  # of the rows of both views
+    drawn = samples + samples
+    thresholds = LearnedThresholds(5, share=0.3)
+    thresholds.values.fill_(0.1)
+    returned = thresholds.update(torch.tensor(samples), similarity)
+    for sample in (2, 4):
+        shares = []
+        for row in range(6):
+            if drawn[row] == sample:
+                others = [similarity[row, column] > 0.1 for column in range(6) if drawn[column] != sample]
+                shares.append(float(sum(others)) / len(others))
+        gradient = 0.3 - np.mean(shares)
+        expected = 0.1 - 0.05 * np.sign(gradient)  # Adam's first step has the length of the learning rate
+        assert thresholds.values[sample].item() == pytest.approx(expected, abs=1e-5)
+    assert returned.tolist() == [thresholds.values[sample].item() for sample in samples]
+    assert thresholds.updates.tolist() == [0, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("unknown", [-1, -100, float("nan")])
+@pytest.mark.parametrize("directions", [None, "text", "both"])
+def test_an_unknown_label_is_not_a_class(unknown, directions):
+    labels = torch.tensor([0.0, 1.0, unknown, unknown, 0.0, 2.0])
+    apart = torch.tensor([0, 1, 7, 8, 0, 2])  # each unknown sample in a class of its own
+    z1, z2 = torch.randn(2, len(labels), DIMENSIONS)
+    values = []
+    for classes in (labels, apart):
+        if directions is None:
+            values.append(ContrastiveLoss(Oracle(), 0.5)(z1, z2, labels=classes))
+        else:
+            values.append(CrossModalLoss(Oracle(), directions)(z1 @ z2.T, 1.0, labels=classes))
+    torch.testing.assert_close(*values)
+    with pytest.raises(ValueError, match=r"labels are all unknown \(below 0\); expected the class of each sample"):
+        ContrastiveLoss(Oracle(), 0.5)(z1, z2, labels=torch.full((len(labels),), unknown, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "a"], np.array([0, 1, 0]), "aba"])
+def test_labels_that_are_not_a_tensor_are_refused(labels):
+    z1, z2 = torch.randn(2, 3, DIMENSIONS)
+    with pytest.raises(ValueError, match=rf"labels is a {type(labels).__name__}; expected a tensor"):
+        ContrastiveLoss(Oracle(), 0.5)(z1, z2, labels=labels)
+
+
+ARGUMENTS = ("class_probability", "extra_positives", "labels", "same_class", "exclude", "targets")
+
+
+@pytest.mark.parametrize("argument", [*ARGUMENTS, "positive_similarity", "negative_similarity"])
+def test_arguments_that_are_not_tensors_are_refused_by_name(argument):
+    z1, z2 = torch.randn(2, 3, DIMENSIONS)
+    for values in ([[0.0] * 3] * 3, np.zeros(3)):
+        for loss, inputs in ((ContrastiveLoss(Debiased()), (z1, z2)), (CrossModalLoss(Debiased()), (z1 @ z2.T, 1.0))):
+            if argument in inspect.signature(loss.terms).parameters:
+                with pytest.raises(ValueError, match=rf"{argument} (is a|has 3)"):
+                    loss(*inputs, **{argument: values})
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-30, 1e-9])
+@kinds
+def test_the_gradient_of_a_row_of_zeros_is_bounded(name, directions, length):
+    if directions is not None:
+        pytest.skip("losses of similarities do not normalise")
+    loss, (z1, z2), known = call(name, directions)
+    z1, z2 = z1.clone(), z2.clone()
+    z1[0] *= length
+    z2[-1] *= length
+    z1.requires_grad_(), z2.requires_grad_()
+    loss(z1, z2, **known).backward()
+    for z in (z1, z2):
+        assert z.grad.isfinite().all()
+        assert z.grad.abs().max() < 100  # 1 / temperature is 2, and the logit scale 14; sums over the batch
+
+
+def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp_path):
+    program = """
+        import sys, torch
+        from torch import distributed
+        from trueneg.losses import build
+        rank = int(sys.argv[1])
+        distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+        for name, settings in (("cl", {}), ("infonce", {}), ("reco", {})):
+            loss = build({"name": name, **settings}, gather_distributed=True)
+            try:
+                loss(*torch.randn(2, 16 - rank, 4))
+            except ValueError as error:
+                print(error, flush=True)
+        distributed.destroy_process_group()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    running = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True) for rank in (0, 1)
+    ]
+    for rank, process in enumerate(running):
+        lines = process.communicate(timeout=100)[0].splitlines()
+        assert len(lines) == 3
+        for line in lines:
+            assert "expected the same on every process" in line
+            assert f"{16 - rank}, 4) on process {rank}" in line
+            assert f"{15 + rank}, 4) on process {1 - rank}" in line
+            assert "drop_last=True" in line
+
+
+def test_a_single_sample_has_no_negatives():
+    one = torch.ones(1, DIMENSIONS)
+    for loss in (ContrastiveLoss(Guided(), 0.5), SymmetricInfoNCE()):
+        with pytest.raises(ValueError, match="expected at least 2; a single sample has no negatives"):
+            loss(one, one)
+    assert RelaxedContrastiveLoss()(one, one).item() == pytest.approx(0)
