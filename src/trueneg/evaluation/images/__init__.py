@@ -51,7 +51,7 @@ class EncodedRun(NamedTuple):
 
     def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return features and labels of the images at `indices`."""
-        chosen = torch.from_numpy(indices).to(self.features.device)
+        chosen = torch.tensor(indices, device=self.features.device)
         return self.features[chosen], self.labels[chosen]
 
     def of_split(self, split: str) -> Tensor:
