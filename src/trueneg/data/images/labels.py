@@ -10,16 +10,6 @@ from trueneg.data.table_formats import plain
 from trueneg.errors import UserError
 
 
-def missing_labels(labels: Sequence[object]) -> np.ndarray:
-    """Return which labels are missing: None, NaN, or an empty name; bool, shape (n,).
-
-    Example:
-        >>> missing_labels([0, None, float("nan"), " ", "cat"]).tolist()
-        [False, True, True, True, False]
-    """
-    return np.array([label is None or label != label or (isinstance(label, str) and not plain(label)) for label in labels], bool)
-
-
 def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None) -> np.ndarray:
     """Check that labels are whole numbers from `first` to `last` (None: no upper limit); return them as int64 starting at 0.
 
