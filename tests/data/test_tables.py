@@ -260,6 +260,7 @@ def test_ids_that_were_rounded_are_refused(tmp_path, ending):
             return str(error)
 
     assert "rounded" in patients_or_error([float(100000000000000001), float(100000000000000002)])
+    assert "rounded" in patients_or_error([float(2**53), float(2**53 + 1)])  # equal, and written without an exponent
     assert patients_or_error([10**17 + 1, 10**17 + 2]) == ["100000000000000001", "100000000000000002"]
     message = patients_or_error(["1.00E+17", "b"], restricted=True)
     assert "rounded" in message
@@ -307,6 +308,22 @@ def test_paths_that_leave_the_folder_are_refused(tmp_path, name):
     table = write_table(tmp_path / "t.csv", {"image": [name], "text": ["A mass."]})
     message = refusal(read_image_table, settings_of(tmp_path, table, patient_column=None, label_columns=[]))
     assert all(fact in message for fact in ("line 2: image is", "an image in", "reports.path"))
+
+
+def test_a_repeated_row_with_another_patient_is_refused_also_if_repeated_rows_are_skipped(tmp_path):
+    add_images(tmp_path, "1.png")
+    table = write_table(tmp_path / "t.csv", {"image": ["1.png"] * 2, "text": ["A mass.", " A mass. "], "patient": [1, 2]})
+    message = refusal(read_image_table, settings_of(tmp_path, table, label_columns=[], skip_incomplete=0.9))
+    assert "line 3: patient differs" in message
+
+
+def test_folders_that_cannot_be_listed_have_no_images(tmp_path):
+    add_images(tmp_path, "a/1.png")
+    (tmp_path / "images/circle").symlink_to("circle")
+    table = write_table(tmp_path / "t.csv", {"image": ["circle/1.png", "circle", "a/1.png/2.png"], "text": ["A mass."] * 3})
+    settings = settings_of(tmp_path, table, patient_column=None, label_columns=[], skip_incomplete=3)
+    assert "3 of 3 rows are skipped: 3 whose image is not in the folder" in refusal(read_image_table, settings)
+    user_files(settings)
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 3000, "sub", ".", "1.png/", "x\u0000y", "*?<>|"])

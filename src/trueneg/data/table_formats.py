@@ -22,7 +22,6 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come with copied text
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
-Rows = Iterator[tuple[str, Sequence[object]]]  # location and requested values of each row
 Places = Callable[[Sequence[str]], list[int]]  # returns the positions of the requested columns among the names of all columns
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # by default, csv refuses cells of more than 131,072 characters
@@ -72,7 +71,7 @@ def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) ->
     names, wanted = list(map(plain, present)), list(map(plain, columns))
     wrong = [column for column, name in zip(columns, wanted, strict=True) if names.count(name) != 1]
     if wrong:
-        listed = f"{len(names)} names" if restricted else ", ".join(names).encode(errors="backslashreplace").decode() or "none"
+        listed = f"{len(names)} names" if restricted else ", ".join(names) or "none"
         remedy = "Rename the columns, set their names in the config, or separate them with commas (.csv) or tabs (.tsv)."
         raise UnreadableTableError(f"expected exactly one column for each name: {', '.join(wrong)} (found {listed})", remedy)
     return list(map(names.index, wanted))
@@ -92,7 +91,7 @@ def _text(path: Path) -> str:
     return text
 
 
-def _delimited_rows(text: str, separator: str, places: Places) -> Rows:
+def _delimited_rows(text: str, separator: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
     reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1
     try:
         header = next(filter(None, reader), [])
@@ -111,7 +110,7 @@ def _delimited_rows(text: str, separator: str, places: Places) -> Rows:
         raise UnreadableTableError(problem, "Close each quoted text, and double the quotation marks in it.") from error
 
 
-def _json_rows(text: str, places: Places) -> Rows:
+def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
     rows: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(io.StringIO(text, newline=""), 1):
         try:
@@ -136,7 +135,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _parquet_rows(path: Path, places: Places) -> Rows:
+def _parquet_rows(path: Path, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
         present = parquet.schema_arrow.names
         names = [present[place] for place in places(present)]

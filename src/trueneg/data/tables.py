@@ -45,7 +45,7 @@ def identifier(text: str) -> str:
         >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
         ['7', '7', '07', '7.10', 'True']
     """
-    return re.sub(r"\A(-?(?:0|[1-9]\d*))\.0+\Z", r"\1", plain(text))
+    return re.sub(r"\A(-?(?:0|[1-9]\d{0,14}))\.0+\Z", r"\1", plain(text))
 
 
 def read_columns(
@@ -82,8 +82,7 @@ def read_columns(
     path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
-        wanted = f"expected a table with the columns {', '.join(expected)}"
-        raise UserError(f"{path} {problem}; {wanted}. {origin or 'Check the file name.'}")
+        raise UserError(f"{path} {problem}; expected a table. {origin or 'Check the file name.'}")
     with reading(path, "a table", origin or COPY_AGAIN):
         try:
             cells = read_cells(path, list(expected), restricted)

@@ -23,7 +23,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, usable
-from trueneg.data.table_formats import SPACE
+from trueneg.data.table_formats import SPACE, plain
 from trueneg.data.tables import Rows, identifier, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -31,7 +31,6 @@ from trueneg.text.cleaning import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
 log = logging.getLogger(__name__)
-LABELS = {"": np.nan, "0": 0.0, "1": 1.0}
 EXPECTED_LABEL = "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per class"
 SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
@@ -137,18 +136,18 @@ def read_image_table(settings: Mapping[str, Any], has_images: bool = True) -> tu
         rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image is not in the folder")
         expected = "one file, but several differ only in the Unicode form of their name; rename them"
         rows.check(image, lambda names: names.map(counts) > 1, expected)
-    expected = "each image–text pair once, but an earlier row has the same pair; remove one"
-    repeated = "that repeat the image and text of an earlier row"
-    rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
     for column in labels:
-        rows.check(column, lambda values: ~values.isin(LABELS), EXPECTED_LABEL)
+        rows.check(column, lambda values: ~values.isin(set(SPELLINGS.values())), EXPECTED_LABEL)
     for column in filter(None, (patient, *labels)):
         first = rows.table.groupby(image)[column].transform("first")
         other = rows.table.index[(rows.table[image] != "") & (rows.table[column] != first)]
         rows.mistakes.append([f"{place}: {column} differs from its value in the first row of the image." for place in other])
+    expected = "each image–text pair once, but an earlier row has the same pair; remove one"
+    repeated = "that repeat the image and text of an earlier row"
+    rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
     table, skipped = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
-    return texts, table[labels].map(LABELS.__getitem__).astype(np.float32), skipped
+    return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
 
 
 def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
@@ -180,16 +179,16 @@ def _files(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
     def entries(place: Path) -> dict[str, list[Path]]:
         """Return the entries of a folder by the composed form of their names, which some file systems decompose."""
         by_name: defaultdict[str, list[Path]] = defaultdict(list)
-        for entry in place.iterdir() if os.path.isdir(place) else ():
+        for entry in place.iterdir() if place.is_dir() and os.access(place, os.R_OK) else ():
             by_name[unicodedata.normalize("NFC", entry.name)].append(entry)
         return by_name
 
     files = {}
     for name in names:
-        places = [folder / name] if name.isascii() else [folder]
-        for part in () if name.isascii() else name.split("/"):
+        places = [folder]
+        for part in name.split("/"):  # ".." is no entry, so images outside the folder do not exist
             places = [entry for place in places for entry in entries(place).get(part, ())]
-        files[name] = [place for place in places if os.path.isfile(place) and not name.startswith("../")]
+        files[name] = [place for place in places if place.is_file()]
     return files
 
 
@@ -197,6 +196,6 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the table's columns: image, text, patient (if there is one), labels."""
     names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
     columns = [name for name in names if name is not None]
-    if len(set(columns)) < len(columns):
+    if len(set(map(plain, columns))) < len(columns):
         raise UserError(f"reports: the columns are {', '.join(columns)}; expected a different column for each purpose.")
     return columns

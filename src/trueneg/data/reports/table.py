@@ -9,6 +9,7 @@ import pandas as pd
 
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import FINDINGS, parse_sections
+from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, identifier, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -47,7 +48,7 @@ def _checked(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """Return the id, patient and text of each usable row, and a sentence about the rows left out (empty if none)."""
     name, text = settings["id_column"], settings["text_column"]
     patient = settings.get("patient_column") or name
-    if text in (name, patient):
+    if plain(text) in (plain(name), plain(patient)):
         raise UserError(f"reports.text_column, {text}, is also the column of ids or patients; expected different columns.")
     restricted = settings.get("restricted", False)
     table = read_columns(settings["path"] or "", dict.fromkeys((name, patient, text)), texts=[text], restricted=restricted)
