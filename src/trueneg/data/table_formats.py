@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from trueneg.io.reading import reason
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
 INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come with copied text
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
@@ -58,8 +57,8 @@ def read_cells(path: Path, columns: Sequence[str], restricted: bool) -> pd.DataF
         rows = _parquet_rows(path, places)
     elif ending in (".jsonl", ".ndjson"):
         rows = _json_rows(_text(path), places)
-    elif ending in SEPARATORS:
-        rows = _delimited_rows(_text(path), SEPARATORS[ending], places)
+    elif ending in (".csv", ".tsv"):
+        rows = _delimited_rows(_text(path), "\t" if ending == ".tsv" else ",", places)
     else:
         expected = "expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or .parquet"
         raise UnreadableTableError(f"is not in a supported format; {expected}", "Convert or rename it.")

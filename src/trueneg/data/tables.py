@@ -34,8 +34,6 @@ class Values(NamedTuple):
 NUMBER = Values(r"\d+", "a number")
 # An id that a spreadsheet or a float column rounded, so that different ids may have become equal.
 ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
-Check = Callable[[pd.Series], pd.Series]  # returns which values of a column are wrong
-BROKEN = re.compile("[\0\ud800-\udfff]")
 
 
 def identifier(text: str) -> str:
@@ -125,7 +123,7 @@ class Rows:
         if table.empty:
             raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
 
-    def check(self, column: str, is_wrong: Check, expected: str, kind: str = "") -> None:
+    def check(self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = "") -> None:
         """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see these."""
         wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
@@ -193,7 +191,7 @@ def _written(value: object, is_text: bool) -> str | None:
     if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, str):
-        return None if BROKEN.search(value) else value
+        return None if re.search("[\0\ud800-\udfff]", value) else value
     if is_text or not isinstance(value, (bool, int, float, Decimal, datetime.date, datetime.time)):
         return None
     if isinstance(value, datetime.datetime):

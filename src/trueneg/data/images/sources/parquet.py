@@ -202,8 +202,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
 def _is_label(kind: pa.DataType) -> bool:
     """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    kinds = pa.types
-    return _is_text(kind) or kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)
+    return _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
