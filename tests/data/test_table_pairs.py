@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import check_rows, check_table, read_image_table, read_images
+from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, read_texts
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
@@ -121,13 +121,21 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
     wrong = [["", "A mass."], ["3.png", " "], ["3.png", "..."], ["none.png", "A mass."], ["3.png", "A mass."]]
     rows = [*([*row, "8", "", "1", ""] for row in wrong), ["3.png", "A mass.", "", "", "1", ""]]
     write_csv(data / "table.csv", [*ROWS, *rows])
-    facts = ["table.csv", "6 of 10 rows", "1 without an image", "2 without a text", "1 without a patient", "1 whose", "1 that"]
+    facts = [
+        "table.csv",
+        "6 of 10 rows",
+        "1 without an image",
+        "2 without a text",
+        "1 without a patient",
+        "1 whose image is not in the folder",
+        "1 that",
+    ]
     skipping = settings_of(data, skip_incomplete=6)
     caplog.clear()
-    read_image_table(skipping)
+    read_texts(skipping)
     (logged,) = caplog.messages
     assert all(fact in logged for fact in facts)
-    assert all(fact in check_rows(skipping) for fact in facts)
+    assert all(fact in check_table(skipping | {"label_columns": []}) for fact in facts[1:])
     assert prepare(data, skip_incomplete=0.6).checksum == expected
     skipped = read_images(skipping, {"sentences": pd.DataFrame({"report": ["3.png"]})}, 1).skipped
     assert "table.csv" not in skipped
@@ -136,7 +144,7 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
     with pytest.raises(UserError, match=r"table\.csv: line 7: image is ''"):
         prepare(data)
     with pytest.raises(UserError, match=r"6 of 10 rows.*at most 1\b"):
-        check_rows(settings_of(data, skip_incomplete=True))
+        check_table(settings_of(data, skip_incomplete=True))
     write_csv(data / "table.csv", rows[:3])
     with pytest.raises(UserError, match="3 of 3 rows"):
         prepare(data, skip_incomplete=True)
@@ -144,9 +152,9 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys
 
 def test_complete_or_missing_tables_are_not_mentioned(data, caplog):
     settings = settings_of(data, skip_incomplete=True)
-    read_image_table(settings)
+    read_texts(settings)
     assert not caplog.messages
-    assert check_rows(settings) == check_rows(settings | {"table": data / "none.csv"}) == ""
+    assert check_table(settings | {"label_columns": []}) == check_table(settings | {"table": data / "none.csv"}) == ""
 
 
 def test_columns_may_have_other_names(data):
@@ -220,7 +228,7 @@ def test_many_errors_of_one_kind_do_not_hide_others(data):
         ("image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n", r"line 2 has 6 fields; expected 5.*Enclose text"),
         ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
         ("image,text,image,patient,edema,mass\n", r"exactly one column .*: image \(found image, text, image, "),
-        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2: text has bytes that are not UTF-8"),
+        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2 has bytes that are not UTF-8"),
     ],
 )
 def test_a_malformed_table_is_named(data, content, message):
@@ -230,7 +238,7 @@ def test_a_malformed_table_is_named(data, content, message):
 
 
 def test_an_unreadable_table_is_named(data):
-    with pytest.raises(UserError, match=r"none\.csv .*columns image, text, patient"):
+    with pytest.raises(UserError, match=r"none\.csv does not exist; expected a table"):
         read_image_table(settings_of(data, table=data / "none.csv"))
     for name, message in (
         ("table.parquet", "cannot be read as a table"),
@@ -284,7 +292,7 @@ def test_a_missing_label_column_is_named_if_the_table_exists(tmp_path):
         check_table(settings_of(tmp_path, label_columns=["edema", "fracture"]))
 
 
-@pytest.mark.parametrize("changes", [{"label_columns": ["edema", "text"]}, {"patient_column": "image"}])
+@pytest.mark.parametrize("changes", [{"label_columns": ["edema", "text "]}, {"patient_column": "image"}])
 def test_one_column_cannot_serve_two_purposes(tmp_path, changes):
     for check in (check_table, read_image_table):
         with pytest.raises(UserError, match="different column for each purpose"):

@@ -16,7 +16,7 @@ from trueneg.config.order import relative_cost
 from trueneg.config.runs import Job, Run, datasets, families, jobs
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.false_negatives import Facts
-from trueneg.data.user_files import DataChanges, check_own_rows, check_own_table, compare_files
+from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
 from trueneg.legible import counted
 from trueneg.report import known_data
@@ -68,7 +68,7 @@ def describe(name: str, studies: Mapping[str, Study], results: Path, every_image
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     lines = []
     for corpus, reports in data_input.of_corpora(name, study).items():
-        check_own_table(reports)
+        skipped = check_own_table(reports)
         folder, changes = results / name / "text" / corpus, compare_files(reports, results).sentences
         is_made = (folder / "sentences.parquet").is_file()
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
@@ -77,7 +77,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
         lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
         lines[-1] += "" if is_made else " (their time is estimated once the sentences exist)"
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
-        lines += filter(None, [check_own_rows(reports)])
+        lines += [f"{corpus}: {skipped}"] if skipped else []
         sentences = privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
         without = [name for name, path in zip(study.language_models, scores, strict=True) if not (made and path.is_file())]
         lines += check_language_models(study, sentences, without)

@@ -123,13 +123,13 @@ def planned_pairs(
     """
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     reports, images = data_input.of_joined_reports(dataset, studies), data_input.of_pairs(dataset, studies)
-    check_own_table(images)
     changes = dict.fromkeys(change for data in (reports, images) for change in compare_files(data, results).sentences)
     if not path.is_file() and not changes and (recorded := _recorded(images, results)) is not None:
         absent = source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if path.is_file() and not changes:
         return _joined(path, dataset, seed)
+    check_own_table(images)
     again = list(changes) if path.is_file() else []
     description = f"images and sentences will be created{' again' if again else ''} from the reports of {dataset['text']}"
     if dataset["source"] != "image_table" or source_module("image_table").missing_files(images.settings):

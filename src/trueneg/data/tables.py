@@ -2,7 +2,6 @@
 
 import datetime
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 
 from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.skipping import Skipped
-from trueneg.data.table_formats import UNDECODED, Request, UnreadableTableError, encoding_remedy, plain, read_cells
+from trueneg.data.table_formats import UnreadableTableError, plain, read_cells
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 
@@ -35,8 +34,6 @@ class Values(NamedTuple):
 NUMBER = Values(r"\d+", "a number")
 # An id that a spreadsheet or a float column rounded, so that different ids may have become equal.
 ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
-Check = Callable[[pd.Series], pd.Series]  # returns which values of a column are wrong
-BROKEN = re.compile("[\0\ud800-\udfff]")
 
 
 def identifier(text: str) -> str:
@@ -46,7 +43,7 @@ def identifier(text: str) -> str:
         >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
         ['7', '7', '07', '7.10', 'True']
     """
-    return re.sub(r"\A(-?(?:0|[1-9]\d*))\.0+\Z", r"\1", plain(text))
+    return re.sub(r"\A(-?(?:0|[1-9]\d{0,14}))\.0+\Z", r"\1", plain(text))
 
 
 def read_columns(
@@ -60,7 +57,7 @@ def read_columns(
     """Read columns of a table as text, which is the same whichever format the table has.
 
     The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but the last may be compressed
-    with gzip. Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark. Missing values (null, NaN, absent keys) become empty;
+    with gzip. Text is UTF-8, or UTF-16 with a byte-order mark. Missing values (null, NaN, absent keys) become empty;
     text such as ``NA`` is not missing. Numbers, dates and booleans become text as Python and pandas write them. Names of columns
     may differ from the requested ones in surrounding spaces, invisible characters and Unicode form.
 
@@ -82,22 +79,26 @@ def read_columns(
     """
     path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
-        problem = "is a folder" if path.is_dir() else "does not exist"
-        wanted = f"expected a table with the columns {', '.join(expected)}"
-        raise UserError(f"{path} {problem}; {wanted}. {origin or 'Check the file name.'}")
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise UserError(f"{path} {problem}; expected a table. {origin or 'Check the file name.'}")
     with reading(path, "a table", origin or COPY_AGAIN):
         try:
-            cells = read_cells(Request(path, list(expected), restricted))
+            cells = read_cells(path, list(expected), restricted)
         except UnreadableTableError as error:
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
-    table = _as_text(path, cells, texts, origin)
-    mistakes = []
-    for column, values in expected.items():
-        if values is not None:
-            mistakes += wrong_values(table, column, ~table[column].str.fullmatch(values.pattern), values.expected)
-            if values.unique:
-                mistakes += repeated_values(table, column)
+    written = {column: [_written(value, column in texts) for value in cells[column]] for column in cells}
+    table, mistakes = pd.DataFrame(written, cells.index, dtype=object), []
+    for column in cells:
+        for place, value in cells[column][table[column].isna()].items():
+            problem = f"is not text but {type(value).__name__}, or has a null or half a character"
+            mistakes.append(f"{place}: {column} {problem}; save it as text.")
+    if not mistakes:
+        for column, values in expected.items():
+            if values is not None:
+                mistakes += wrong_values(table, column, ~table[column].str.fullmatch(values.pattern), values.expected)
+                if values.unique:
+                    mistakes += repeated_values(table, column)
     refuse([f"{path}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
     return table
 
@@ -122,7 +123,7 @@ class Rows:
         if table.empty:
             raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
 
-    def check(self, column: str, is_wrong: Check, expected: str, kind: str = "") -> None:
+    def check(self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = "") -> None:
         """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see these."""
         wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
@@ -185,34 +186,14 @@ def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
     return [f"{place}: {column} repeats the value of an earlier row." for place in table.index[table[column].duplicated()]]
 
 
-def _as_text(path: Path, cells: pd.DataFrame, texts: Collection[str], origin: str | None) -> pd.DataFrame:
-    """Return the values as text; refuse values of other types and broken text, without showing them."""
-    written, undecoded, mistakes = {}, [], defaultdict(list)
-    for column in cells:
-        written[column] = [value if isinstance(value, str) else _written(value) for value in cells[column]]
-        for place, value, text in zip(cells.index, cells[column], written[column], strict=True):
-            sign = BROKEN.search(text) if text else None
-            if text is None or (text and column in texts and not isinstance(value, str)):
-                problem, remedy = f"is not text but {type(value).__name__}", "Save the column as text."
-            elif sign is None:
-                continue
-            elif UNDECODED.match(sign[0]):
-                problem, remedy = "has bytes that are not UTF-8", ""
-                undecoded.append(text)
-            else:
-                problem, remedy = "contains a null or half a character", "Remove it, or write the file again."
-            mistakes[remedy].append(f"{path}: {place}: {column} {problem}.")
-    remedies = {remedy: origin or remedy or encoding_remedy(path, undecoded) for remedy in mistakes}
-    refuse(*([f"{message} {remedies[remedy]}" for message in kind] for remedy, kind in mistakes.items()), shown=5)
-    return pd.DataFrame(written, index=cells.index, columns=cells.columns, dtype=object)
-
-
-def _written(value: object) -> str | None:
-    """Return a value as Python and pandas write it to a CSV file, empty if it is missing; None for bytes, lists and objects."""
+def _written(value: object, is_text: bool) -> str | None:
+    """Return a value as Python and pandas write it to a CSV file, empty if it is missing; None if it is not, or must be, text."""
     if value is None or value is pd.NA or value != value:
         return ""
+    if isinstance(value, str):
+        return None if re.search("[\0\ud800-\udfff]", value) else value
+    if is_text or not isinstance(value, (bool, int, float, Decimal, datetime.date, datetime.time)):
+        return None
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return str(value) if isinstance(value, (bool, int, float, datetime.date, datetime.time)) else None
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

@@ -13,7 +13,6 @@ import json
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,28 +83,19 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
     return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
 
 
-def check_own_table(data_input: DataInput) -> None:
-    """Check the columns and labels of the user's own table if the input is such a table and the file exists.
+def check_own_table(data_input: DataInput) -> str:
+    """Check the user's own table if the input is such a table and the file exists.
+
+    Returns:
+        A sentence about the rows left out; empty if there are none.
 
     Raises:
-        UserError: if the table cannot be used.
+        UserError: if the table or a row cannot be used.
     """
-    if issubclass(TEXTS.get(data_input.settings["source"], object), OwnTextSettings):
-        _own_module(data_input).check_table(data_input.settings)
-
-
-def check_own_rows(data_input: DataInput) -> str:
-    """Check every row of the user's own table; return a sentence about the rows left out, empty if there are none or no table.
-
-    Raises:
-        UserError: if a row cannot be used.
-    """
-    is_own = issubclass(TEXTS.get(data_input.settings["source"], object), OwnTextSettings)
-    return _own_module(data_input).check_rows(data_input.settings) if is_own else ""
-
-
-def _own_module(data_input: DataInput) -> ModuleType:
-    return importlib.import_module(LISTING_MODULES[data_input.kind, data_input.settings["source"]])
+    source = data_input.settings["source"]
+    if not issubclass(TEXTS.get(source, object), OwnTextSettings):
+        return ""
+    return importlib.import_module(LISTING_MODULES[data_input.kind, source]).check_table(data_input.settings)
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:

@@ -10,18 +10,8 @@ from trueneg.data.table_formats import plain
 from trueneg.errors import UserError
 
 
-def missing_labels(labels: Sequence[object]) -> np.ndarray:
-    """Return which labels are missing: None, NaN, or an empty name; bool, shape (n,).
-
-    Example:
-        >>> missing_labels([0, None, float("nan"), " ", "cat"]).tolist()
-        [False, True, True, True, False]
-    """
-    return np.array([label is None or label != label or (isinstance(label, str) and not plain(label)) for label in labels], bool)
-
-
 def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None) -> np.ndarray:
-    """Check that labels are whole numbers from `first` to `last` (None: no upper limit); return them as int64 starting at 0.
+    """Check that labels are whole numbers from `first` to `last` (None: 2,147,483,648); return them as int64 starting at 0.
 
     Args:
         file: file that contains the labels.
@@ -31,13 +21,12 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
     Raises:
         UserError: names the file and row of an invalid label.
     """
-    valid = (labels >= first) & (labels == np.floor(labels)) & (labels <= (2**31 if last is None else last))
+    last, numbers = 2**31 if last is None else last, labels.astype(np.float64)
+    valid = (numbers >= first) & (numbers <= last) & (numbers == np.floor(numbers))
     if not valid.all():
         row = int((~valid).argmax())
-        expected = f"{first} or more" if last is None else f"{first} to {last}"
-        raise UserError(
-            f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}; expected {expected} (a whole number)."
-        )
+        problem = f"the label in row {row:,} (the first is 0) is {labels[row]}"
+        raise UserError(f"{file}: {problem}; expected {first} to {last} (a whole number).")
     return labels.astype(np.int64) - first
 
 

@@ -10,7 +10,6 @@ import functools
 import itertools
 import logging
 import os
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,28 +23,29 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, usable
-from trueneg.data.table_formats import SPACE
-from trueneg.data.tables import Rows, identifier, read_columns, wrong_values
+from trueneg.data.table_formats import SPACE, plain
+from trueneg.data.tables import Rows, identifier, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text.cleaning import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
 log = logging.getLogger(__name__)
-LABELS = {"": np.nan, "0": 0.0, "1": 1.0}
 EXPECTED_LABEL = "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per class"
-WORDS = {"false": "0", "true": "1"}
-OUTSIDE = r"\.\.(/|\Z)|[A-Za-z]:/"  # paths of images outside the folder
+SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     """Read the texts; the texts of an image form one report."""
-    return read_image_table(settings)[0]
+    texts, _, skipped = read_image_table(settings)
+    if skipped:
+        log.warning("%s: %s", settings["table"], skipped)
+    return texts
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
-    (texts, labels), skipped = _checked(settings)
+    texts, labels, skipped = read_image_table(settings)
     images = texts.drop_duplicates("report")
     images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
     files = _files(required_path(settings["path"], SOURCE, FOLDER), images["report"])
@@ -67,35 +67,28 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
     return [f"reports.{key}, {settings[key]}: {what}" for key, what in missing.items()]
 
 
-def check_table(settings: Mapping[str, Any]) -> None:
-    """Check the columns and labels of the table if it exists, before anything is computed; see :func:`read_image_table`.
+def check_table(settings: Mapping[str, Any]) -> str:
+    """Check every row if the table exists, before anything is computed, but no images if their folder is missing.
+
+    Returns:
+        A sentence with the number of rows that ``skip_incomplete`` leaves out, by kind (empty if none).
 
     Raises:
-        UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
+        UserError: as :func:`read_image_table`; also if a label is 1 or 0 for fewer than two patients.
     """
-    file = Path(settings["table"]).expanduser()
     _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
-    if file.is_file():
-        table = _read_table(settings)
-        refuse(*([f"{file}: {message}" for message in kind] for kind in _wrong_labels(table, settings)), shown=2)
-        mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
-        for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
-            count = patients[table[column].map(LABELS) == value].nunique()
-            if count < 2:
-                problem = f"{column} is {value} for {'one patient' if count else 'no patient'}"
-                expected = "at least two, because training and test share no patient"
-                mistakes.append(f"{file}: {problem}; expected {expected}; remove it from dataset.label_columns.")
-        refuse(mistakes)
-
-
-def check_rows(settings: Mapping[str, Any]) -> str:
-    """Check every row; return a sentence with the number of rows that ``skip_incomplete`` leaves out, by kind.
-
-    Raises:
-        UserError: if rows, or with ``skip_incomplete`` all of them, cannot be used.
-    """
-    sentence = "" if missing_files(settings) else _checked(settings)[1]
-    return sentence and f"{settings['table']}: {sentence}"
+    if not Path(settings["table"]).expanduser().is_file():
+        return ""
+    texts, labels, skipped = read_image_table(settings, has_images=not missing_files(settings))
+    mistakes = []
+    for column, value in itertools.product(labels, (0, 1)):
+        count = texts.loc[labels[column] == value, "patient"].nunique()
+        if count < 2:
+            problem = f"{column} is {value} for {'one patient' if count else 'no patient'}"
+            expected = "at least two, because training and test share no patient"
+            mistakes.append(f"{settings['table']}: {problem}; expected {expected}; remove it from dataset.label_columns.")
+    refuse(mistakes)
+    return skipped
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -109,7 +102,7 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     return UserFiles([table], [path for name, paths in files.items() for path in paths or [folder / name]])
 
 
-def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_image_table(settings: Mapping[str, Any], has_images: bool = True) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Read and check the table; the image files must exist but are not opened.
 
     Args:
@@ -117,23 +110,17 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
             ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
             ``label_columns`` and ``skip_incomplete`` (which rows may be left out: :mod:`trueneg.data.skipping`).
+        has_images: False does not look for the image files.
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
-        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown.
+        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown. Then a sentence about the rows left
+        out (empty if none).
 
     Raises:
         UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
             invalid label, a duplicate row, or an image with conflicting patients or labels.
     """
-    tables, sentence = _checked(settings)
-    if sentence:
-        log.warning("%s: %s", settings["table"], sentence)
-    return tables
-
-
-def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
-    """Return the tables of :func:`read_image_table`, and a sentence about the rows left out (empty if none)."""
     folder, labels = required_path(settings["path"], SOURCE, FOLDER), list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     rows = Rows(settings["table"], _read_table(settings), settings)
@@ -143,22 +130,24 @@ def _checked(settings: Mapping[str, Any]) -> tuple[tuple[pd.DataFrame, pd.DataFr
     rows.check(text, lambda texts: ~texts.map(is_text).astype(bool), f"{expected}{fill_in}", "without a text")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
-    rows.check(image, lambda names: names.str.match(OUTSIDE), f"a path within {folder}; set reports.path to the images' folder")
-    files = _files(folder, (name for name in rows.table[image].unique() if name and not re.match(OUTSIDE, name)))
-    counts = {name: len(paths) for name, paths in files.items()}
-    expected = f"an image in {folder}; copy it there, or correct reports.path"
-    rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image does not exist")
-    expected = "one file, but several differ only in the Unicode form of their name; rename them"
-    rows.check(image, lambda names: names.map(counts) > 1, expected)
+    if has_images:
+        counts = {name: len(files) for name, files in _files(folder, filter(None, rows.table[image].unique())).items()}
+        expected = f"an image in {folder}; copy it there, or correct reports.path"
+        rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image is not in the folder")
+        expected = "one file, but several differ only in the Unicode form of their name; rename them"
+        rows.check(image, lambda names: names.map(counts) > 1, expected)
+    for column in labels:
+        rows.check(column, lambda values: ~values.isin(set(SPELLINGS.values())), EXPECTED_LABEL)
+    for column in filter(None, (patient, *labels)):
+        first = rows.table.groupby(image)[column].transform("first")
+        other = rows.table.index[(rows.table[image] != "") & (rows.table[column] != first)]
+        rows.mistakes.append([f"{place}: {column} differs from its value in the first row of the image." for place in other])
     expected = "each image–text pair once, but an earlier row has the same pair; remove one"
     repeated = "that repeat the image and text of an earlier row"
     rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
-    if patient is not None:
-        rows.mistakes.append(_conflicts(rows.table, image, patient))
-    rows.mistakes += _wrong_labels(rows.table, settings)
-    table, sentence = rows.usable()
+    table, skipped = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
-    return (texts, table[labels].map(LABELS.__getitem__).astype(np.float32)), sentence
+    return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
 
 
 def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
@@ -172,9 +161,7 @@ def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
 
 def _label(written: str) -> str:
     """Return a valid label as 1, 0 or empty, and any other unchanged."""
-    label = identifier(written).lower()
-    label = WORDS.get(label, label)
-    return label if label in LABELS else written
+    return SPELLINGS.get(identifier(written).lower(), written)
 
 
 def _relative(name: str, folder: Path) -> str:
@@ -186,22 +173,22 @@ def _relative(name: str, folder: Path) -> str:
 
 
 def _files(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
-    """Return the file of each name: none if it does not exist, several if they differ only in the Unicode form."""
+    """Return the files of each name in the folder: none if it does not exist, several if they differ in the Unicode form."""
 
     @functools.cache
     def entries(place: Path) -> dict[str, list[Path]]:
         """Return the entries of a folder by the composed form of their names, which some file systems decompose."""
         by_name: defaultdict[str, list[Path]] = defaultdict(list)
-        for entry in place.iterdir() if os.path.isdir(place) else ():
+        for entry in place.iterdir() if place.is_dir() and os.access(place, os.R_OK) else ():
             by_name[unicodedata.normalize("NFC", entry.name)].append(entry)
         return by_name
 
     files = {}
     for name in names:
-        places = [folder / name] if name.isascii() else [folder]
-        for part in () if name.isascii() else name.split("/"):
+        places = [folder]
+        for part in name.split("/"):  # ".." is no entry, so images outside the folder do not exist
             places = [entry for place in places for entry in entries(place).get(part, ())]
-        files[name] = [place for place in places if os.path.isfile(place)]
+        files[name] = [place for place in places if place.is_file()]
     return files
 
 
@@ -209,22 +196,6 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the table's columns: image, text, patient (if there is one), labels."""
     names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
     columns = [name for name in names if name is not None]
-    if len(set(columns)) < len(columns):
+    if len(set(map(plain, columns))) < len(columns):
         raise UserError(f"reports: the columns are {', '.join(columns)}; expected a different column for each purpose.")
     return columns
-
-
-def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[list[str]]:
-    """Return messages by kind: one per invalid label, and one per label that differs from that in the image's first row."""
-    mistakes = []
-    for column in settings.get("label_columns", ()):
-        unknown, restricted = ~table[column].isin(LABELS), settings.get("restricted", False)
-        mistakes.append(wrong_values(table, column, unknown, EXPECTED_LABEL, restricted=restricted))
-        mistakes.append(_conflicts(table, settings["image_column"], column))
-    return mistakes
-
-
-def _conflicts(table: pd.DataFrame, image: str, column: str) -> list[str]:
-    """Return one message per row whose value in a column differs from that of the first row of its image."""
-    other = (table[image] != "") & (table[column] != table.groupby(image)[column].transform("first"))
-    return [f"{place}: {column} differs from its value in the first row of the image." for place in table.index[other]]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import FINDINGS, parse_sections
+from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, identifier, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -25,23 +26,17 @@ def read_reports(settings: Mapping[str, Any]) -> Reports:
         UserError: if the file is missing or damaged, lacks a column, or has rows without an id or patient, or with the id of an
             earlier row, that ``skip_incomplete`` does not leave out.
     """
-    table, sentence = _checked(settings)
-    if sentence:
-        log.warning("%s: %s", settings["path"], sentence)
+    table, skipped = _checked(settings)
+    if skipped:
+        log.warning("%s: %s", settings["path"], skipped)
     is_english = settings.get("language", "en") == "en"
     for report, patient, content in table.itertuples(index=False):
         yield report, patient, parse_sections(content) if is_english else {FINDINGS: content.strip()}
 
 
-def check_table(settings: Mapping[str, Any]) -> None:
-    """Check the table if it exists; see :func:`read_reports`."""
-    check_rows(settings)
-
-
-def check_rows(settings: Mapping[str, Any]) -> str:
+def check_table(settings: Mapping[str, Any]) -> str:
     """Check every row if the table exists; return a sentence with the number of rows left out, by kind (empty if none)."""
-    sentence = _checked(settings)[1] if Path(settings["path"] or "").expanduser().is_file() else ""
-    return sentence and f"{settings['path']}: {sentence}"
+    return _checked(settings)[1] if Path(settings["path"] or "").expanduser().is_file() else ""
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -53,7 +48,7 @@ def _checked(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """Return the id, patient and text of each usable row, and a sentence about the rows left out (empty if none)."""
     name, text = settings["id_column"], settings["text_column"]
     patient = settings.get("patient_column") or name
-    if text in (name, patient):
+    if plain(text) in (plain(name), plain(patient)):
         raise UserError(f"reports.text_column, {text}, is also the column of ids or patients; expected different columns.")
     restricted = settings.get("restricted", False)
     table = read_columns(settings["path"] or "", dict.fromkeys((name, patient, text)), texts=[text], restricted=restricted)
@@ -67,5 +62,5 @@ def _checked(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     rows.check(name, lambda ids: (ids != "") & rows.table.duplicated(), expected, "that repeat an earlier row")
     expected = "a different id for each report, but an earlier row has the same; correct it"
     rows.check(name, lambda ids: (ids != "") & ids.duplicated() & ~rows.table.duplicated(), expected)
-    table, sentence = rows.usable()
-    return table[[name, patient, text]], sentence
+    table, skipped = rows.usable()
+    return table[[name, patient, text]], skipped

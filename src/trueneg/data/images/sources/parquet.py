@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource, ListedImages
-from trueneg.data.images.labels import checked_labels, class_name, missing_labels, sorted_names
+from trueneg.data.images.labels import checked_labels, class_name, sorted_names
 from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
@@ -56,7 +57,7 @@ def listed(path: str | Path | None) -> ListedImages:
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the files of all splits in the folder ``path``."""
     folder = required_path(settings["path"], "parquet", LAYOUT)
-    return UserFiles([*parquet_files(folder), *(file for file in folder.glob("val*.parquet") if _split_of(file) in VALIDATION)])
+    return UserFiles([*parquet_files(folder), *_validation_files(folder)])
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -70,7 +71,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     Raises:
         UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
     """
-    files = [file for file in sorted(folder.glob(f"{split}*.parquet")) if split not in VALIDATION or _split_of(file) == split]
+    files = _validation_files(folder) if split == "validation" else sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
@@ -105,17 +106,15 @@ def read_folder(
     Raises:
         UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
     """
-    listed = list_folder(folder, name, class_names, rows)
-    how: dict[str, Any] = {"mode": "RGB" if rows else None, "resolution": resolution, "skip_incomplete": skip_incomplete}
-    return decoded_source(name, listed, place=folder, **how)
+    listed, mode = list_folder(folder, name, class_names, rows), "RGB" if rows else None
+    return decoded_source(name, listed, place=folder, mode=mode, resolution=resolution, skip_incomplete=skip_incomplete)
 
 
 def list_folder(
     folder: Path, name: str, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
 ) -> ListedImages:
     """List the images of a folder of parquet files without opening them; same arguments and errors as :func:`read_folder`."""
-    validation = "validation" if rows else _validation(folder)
-    splits = {split: split_files(folder, split) for split in ("train", *(() if rows else (validation,)), "test")}
+    splits = {split: split_files(folder, split) for split in (rows or ("train", "validation", "test"))}
     files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
     for split in rows or ("train",):
         if not splits[split]:
@@ -140,27 +139,22 @@ def list_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    place, held_out = np.arange(len(labels)), counts["train"] + counts.get(validation, 0)
-    is_validation = (place >= counts["train"]) & (place < held_out)
-    return ListedImages(ParquetImages(columns, places), labels, place >= held_out, class_names, is_validation)
+    split_of = np.repeat(list(counts), list(counts.values()))
+    return ListedImages(ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "validation")
 
 
-def _validation(folder: Path) -> str:
-    """Return the name of the validation split of a folder.
+def _validation_files(folder: Path) -> list[Path]:
+    """Return the files of the validation split.
 
     Raises:
-        UserError: if files have several of these names.
+        UserError: if they have several names.
     """
-    present = sorted({_split_of(file) for file in folder.glob("val*.parquet")} & set(VALIDATION))
+    names = {file: re.sub("[^a-z].*", "", file.name) for file in sorted(folder.glob("val*.parquet"))}
+    present = sorted(set(names.values()) & set(VALIDATION))
     if len(present) > 1:
         expected = f"expected one of {', '.join(VALIDATION)} for the validation images"
         raise UserError(f"{folder} contains {' and '.join(f'{name}*.parquet' for name in present)}; {expected}.")
-    return present[0] if present else "validation"
-
-
-def _split_of(file: Path) -> str:
-    """Return the letters with which a file's name begins."""
-    return re.sub("[^a-z].*", "", file.name)
+    return [file for file, name in names.items() if name in present]
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
@@ -169,20 +163,16 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
         column = parquet.read(["label"]).column("label")
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        values = column.to_pylist()
-    missing = missing_labels(values)
+        labels = column.to_numpy()
+        if is_text := _is_text(column.type):
+            labels = np.array(list(map(class_name, labels)), object)
+    missing = pd.isna(labels)
     if missing.any():
-        problem = (
+        lacking = (
             f"{missing.sum():,} of {len(missing):,} images have no label, first in row {missing.argmax():,} (the first is 0)"
         )
-        raise UserError(f"{file}: {problem}; expected the number or name of a class. Add the labels, or remove the rows.")
-    if not _is_text(column.type):
-        return column.to_numpy() + 0  # false and true are classes 0 and 1
-    names = list(map(class_name, values))
-    if None in names:
-        row = names.index(None)
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected the name of a class.")
-    return np.array(names, object)
+        raise UserError(f"{file}: {lacking}; expected the number or printable name of a class. Correct them or remove the rows.")
+    return labels if is_text else labels + 0  # false and true are classes 0 and 1
 
 
 def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
@@ -212,8 +202,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
 def _is_label(kind: pa.DataType) -> bool:
     """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    kinds = pa.types
-    return _is_text(kind) or kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)
+    return _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
