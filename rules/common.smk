@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
-from trueneg.data.user_files import check_own_table, file_parameter
+from trueneg.data.user_files import check_own_table, compare_files, file_parameter
 from trueneg.planning.corpora import Corpora
 from trueneg.planning.data_inputs import DataInputs
 from trueneg.planning.folder_lock import describe_lock, record_owner
@@ -46,7 +46,8 @@ try:
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)
     for data_input in data_inputs.pairs():
-        check_own_table(data_input)
+        if workflow.is_main_process and compare_files(data_input, Path("results")).sentences:  # they will be read
+            check_own_table(data_input)
     protocols = {}
     for name, study in trainings.studies.items():
         published_numbers(study, PUBLISHED)  # raises an error if a study names numbers that are not in the papers
