@@ -354,6 +354,7 @@ def test_unusable_images_are_all_named_or_skipped_and_counted(tmp_path, caplog, 
     loaded = load_source(source, path=folder, skip_incomplete=4)
     assert (loaded.skipped, loaded.checksum, expected.skipped) == (SKIPPED, expected.checksum, "")
     assert SKIPPED in caplog.text
+    assert "040" not in caplog.text.replace(str(folder), "")
     assert load_source(source, path=folder, skip_incomplete=True).checksum == expected.checksum
     with pytest.raises(UserError, match=re.escape(SKIPPED) + r" Expected at most 3 \(skip_incomplete: 3\)"):
         load_source(source, path=folder, skip_incomplete=3)
@@ -376,6 +377,14 @@ def test_an_unreadable_first_image_does_not_determine_greyscale(tmp_path):
     contents = [b"", *(encoded(picture(number)) for number in range(20))]
     write_parquet(folder / "train.parquet", contents, [0] * 21)
     assert load_source("parquet", path=folder, skip_incomplete=1).images.shape == (20, 3, 30, 40)
+
+
+def test_chosen_rows_are_read_across_gaps_and_batches(tmp_path):
+    contents = [encoded(picture(number)) for number in range(200)]
+    write_parquet(tmp_path / "train.parquet", contents, [0] * 200, row_group_size=30)
+    rows = ParquetImages({tmp_path / "train.parquet": "img"}, tuple((tmp_path / "train.parquet", row) for row in range(200)))
+    chosen = [3, 4, 29, 65, 66, 130, 199]
+    assert list(rows.part(chosen).read()) == [contents[row] for row in chosen]
 
 
 @pytest.mark.parametrize("decode", [True, False])

@@ -119,10 +119,10 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
                 image.verify()
                 image = Image.open(io.BytesIO(encoded), formats=FORMATS)
         except Image.UnidentifiedImageError:
-            if encoded and not encoded.startswith(BEGINNINGS):
-                problem = f"is in another format (such as HEIC or DICOM), or not an image (such as a web page); {EXPECTED}"
-                raise UnreadableImageError(problem, f"{CONVERT[:-1]}, or download it again.", OTHER_FORMAT) from None
-            raise UnreadableImageError(f"is empty, damaged or of an unusual variant; {EXPECTED}") from None
+            if not encoded or encoded.startswith(BEGINNINGS):
+                raise UnreadableImageError(f"is empty, damaged or of an unusual variant; {EXPECTED}") from None
+            problem = f"is in another format (such as HEIC or DICOM), or not an image (such as a web page); {EXPECTED}"
+            raise UnreadableImageError(problem, f"{CONVERT[:-1]}, or download it again.", OTHER_FORMAT) from None
         # The further pictures of an MPO file are other views or depth maps.
         if image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
             raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as a file.", OTHER_FORMAT)

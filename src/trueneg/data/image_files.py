@@ -180,7 +180,7 @@ def check_images(
     refuse([] if allowed else mistakes)
     skipped.check()
     if mistakes:
-        log.warning("%s: %s %s", place, skipped.sentence(), " ".join(mistakes[:10]))
+        log.warning("%s: %s", place, skipped.sentence())  # without names, which may be those of patients
     return usable, skipped.sentence()
 
 
