@@ -121,7 +121,7 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
     assert source.is_test.sum() == 10_000
     assert source.class_names == cifar10.ARCHIVE.class_names
     write_parquet(tmp_path / "train.parquet", 31_204)
-    with pytest.raises(UserError, match=r"train.parquet has 31,204 of 50,000 images in the train split of cifar10"):
+    with pytest.raises(UserError, match=r"train.parquet has 31,204 of 50,000 images in the train split"):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "train.parquet", 50_000, labels=np.arange(50_000) % 11)
     with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10; expected 0 to 9"):

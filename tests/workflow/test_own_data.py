@@ -90,10 +90,10 @@ def test_a_missing_label_column_is_refused_before_anything_runs(project, monkeyp
     assert expected.search(capsys.readouterr().err)
 
 
-def test_the_job_that_reads_the_table_reports_its_faults(project):
+def test_a_row_that_cannot_be_used_is_refused_before_anything_runs(project):
     table = project.path / "data/mine/table.csv"
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))
     done = project.snakemake("rows")
     assert done.returncode != 0
-    (log,) = (project.path / "results/my_text/logs/captions").glob("*.log")
-    assert re.search(r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", log.read_text())
+    assert re.search(r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", done.stdout + done.stderr)
+    assert not list((project.path / "results").glob("*"))

@@ -20,13 +20,11 @@ from trueneg.data.images.image_source import ImageSource, data_checksum, read_so
 from trueneg.data.images.loading import drawing_settings, load_source
 from trueneg.data.images.pixels import is_grey
 from trueneg.data.images.subsets import TEST_FRACTION, make_subset
-from trueneg.data.mistakes import refuse
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
 from trueneg.data.pairs.registry import source_module
-from trueneg.data.skipping import Skipped
 from trueneg.data.user_files import check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -195,15 +193,11 @@ def opened(images: EncodedImages, settings: Mapping[str, Any], every_image: bool
     Raises:
         UserError: if images cannot be used and `skip_incomplete` in the settings does not allow leaving them out.
     """
-    count, allowed = len(images) if every_image else min(len(images), OPENED), settings.get("skip_incomplete", False)
-    skipped, mistakes = Skipped(settings["path"], count, "images", allowed), []
-    for position, error in check_images(images, limit=count, decode=every_image, longest=longest):
-        skipped.add(error.kind, 1)
-        mistakes.append(f"{images.name(position)} {error}. {error.remedy}")
-    refuse([] if allowed else mistakes)
-    skipped.check()
+    first = images if every_image else images.part(slice(OPENED))
+    how: dict[str, Any] = {"decode": every_image, "longest": longest}
+    _, skipped = check_images(first, settings["path"], settings.get("skip_incomplete", False), **how)
     treated = "decoded" if every_image else "opened (--images decodes all)"
-    return f"{count:,} of {len(images):,} images {treated}{f'; {skipped.sentence()}' if mistakes else ''}"
+    return f"{len(first):,} of {len(images):,} images {treated}{f'; {skipped}' if skipped else ''}"
 
 
 def missing_texts(study: LikelihoodStudy) -> list[str]:

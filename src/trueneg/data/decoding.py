@@ -6,31 +6,24 @@ orientation); transparent pixels are white; greyscale levels of 16 bits are scal
 
 import contextlib
 import io
-import re
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
 
+Result = TypeVar("Result")
+
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
+BEGINNINGS = (b"\x89PNG", b"\xff\xd8", b"RIFF", b"II*\0", b"MM\0*", b"BM", b"GIF8")  # of files in these formats
+EXPECTED = "expected a PNG, JPEG, WebP, TIFF, BMP or GIF image"
 REPLACE = "Replace the file with an undamaged copy."
 CONVERT = "Convert it to PNG or JPEG with 8 bits per channel."
-# Kinds of unusable images.
-DAMAGED, LARGE, UNOPENED = "damaged", "that are too large", "that cannot be opened"
-OTHER_FORMAT = "in formats that cannot be read"
-# What is wrong with content that pillow cannot read, by its first bytes.
-OTHER_CONTENT = {
-    rb"\x89PNG|\xff\xd8|RIFF....WEBP|II\*\0|MM\0\*|BM|GIF8": ("is damaged, has no pixels, or is of an unusual variant", REPLACE),
-    rb"\Z": ("is an empty file", REPLACE),
-    rb"....ftyp(he|mif1|msf1|avi)": ("is a HEIC or AVIF image", CONVERT),
-    rb".{128}DICM": ("is a DICOM file", CONVERT),
-    rb"\s*<(!doctype )?html": ("is a web page", "Download the image again."),
-    rb"version https://git-lfs": ("is a pointer of Git LFS", "Run git lfs pull."),
-    rb"": ("is in another format, or not an image", "Convert or remove it."),
-}
-ALPHA = ("RGBA", "LA", "PA", "RGBa")
-EXIF_DAMAGED = ("has damaged EXIF metadata ({}), so its orientation is unknown", "Repair or remove its metadata.")
+OTHER_FORMAT = "in formats that cannot be read"  # a kind of unusable images
+UNUSUAL = "raw, preview, LAB, levels of 12 or 32 bits or with white as zero, or a transparent level of 2, 4 or 16 bits"
+IMAGES_AT_ONCE = 128  # bounds the encoded bytes in memory
 
 
 class UnreadableImageError(Exception):
@@ -41,34 +34,40 @@ class UnreadableImageError(Exception):
         kind: the kind in counts of such images, as in :class:`trueneg.data.skipping.Skipped`.
     """
 
-    def __init__(self, reason: str, remedy: str = REPLACE, kind: str = DAMAGED):
+    def __init__(self, reason: str, remedy: str = REPLACE, kind: str = "damaged"):
         super().__init__(reason)
         self.remedy, self.kind = remedy, kind
 
 
-Decoded = np.ndarray | UnreadableImageError
-
-
-def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[Decoded]:
-    """Decode images in threads (pillow releases the GIL) and resize them as :func:`resize_images` does.
+def map_images(
+    function: Callable[[bytes | None], Result], encoded: Iterable[bytes | None], threads: int | None = None
+) -> Iterator[Result | UnreadableImageError]:
+    """Apply a function to images in threads (pillow releases the GIL).
 
     Args:
-        encoded: contents of the image files, one per image.
-        mode: ``"L"`` (greyscale) or ``"RGB"``.
-        resolution: side in pixels of the square to resize to; None keeps the original size.
+        function: function of the content of an image file; may raise :class:`UnreadableImageError`.
+        encoded: contents of the image files, read a few at a time.
+        threads: number of threads; None: according to the number of cores.
 
     Yields:
-        uint8 images of shape (C, H, W), in input order; in place of an unusable image, what is wrong with it.
+        Results in input order; in place of that of an unusable image, what is wrong with it.
     """
 
-    def decode(content: bytes | None) -> Decoded:
+    def attempt(content: bytes | None) -> Result | UnreadableImageError:
         try:
-            return channels_first(_resized(decode_upright(content, mode), resolution))
+            return function(content)
         except UnreadableImageError as error:
             return error
 
-    with ThreadPoolExecutor() as pool:
-        yield from pool.map(decode, encoded)
+    contents = iter(encoded)
+    with ThreadPoolExecutor(threads) as pool:
+        for some in iter(lambda: list(itertools.islice(contents, IMAGES_AT_ONCE)), []):
+            yield from pool.map(attempt, some)
+
+
+def decode_resized(encoded: bytes | None, mode: str, resolution: int | None) -> np.ndarray:
+    """Decode an image to uint8 of shape (C, H, W), resized as by :func:`resize_images`; see :func:`decode_upright`."""
+    return channels_first(_resized(decode_upright(encoded, mode), resolution))
 
 
 def decode_upright(encoded: bytes | None, mode: str, longest: float = np.inf) -> Image.Image:
@@ -90,19 +89,12 @@ def decode_upright(encoded: bytes | None, mode: str, longest: float = np.inf) ->
         if mode == "L":
             image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
         image.load()
-    with refused_if_damaged(*EXIF_DAMAGED):
         ImageOps.exif_transpose(image, in_place=True)  # without in_place, every image would be copied
-    depth = encoded[24] if encoded and image.format == "PNG" else 8
-    with refused_if_damaged():
-        if image.mode.startswith("I"):
-            image = _in_8_bits(image)
-        elif image.mode in ALPHA or "transparency" in image.info:
-            if depth < 8 and image.mode == "L":  # pillow scales the pixels, but not the transparent level
-                image.info["transparency"] *= 255 // (2**depth - 1)
+        if image.mode.startswith("I"):  # 16 bits
+            image = Image.fromarray(((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8))
+        elif image.has_transparency_data:
             rgba = image.convert("RGBA")
             image = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
-        elif image.mode == "LAB":
-            image = image.convert("RGB")  # pillow converts LAB to nothing else
         return image if image.mode == mode else image.convert(mode)  # converting to the same mode would copy the image
 
 
@@ -117,7 +109,7 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
         UnreadableImageError: if the header shows that the image cannot be used.
     """
     if encoded is None:
-        raise UnreadableImageError("has no readable content", REPLACE, UNOPENED)
+        raise UnreadableImageError("has no readable content", REPLACE, "that cannot be opened")
     if encoded.startswith(b"\xff\xd8"):
         encoded = encoded.rstrip(b"\0")  # a partial copy can end in zeros, which libjpeg would decode
     with refused_if_damaged():
@@ -127,27 +119,26 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
                 image.verify()
                 image = Image.open(io.BytesIO(encoded), formats=FORMATS)
         except Image.UnidentifiedImageError:
-            starts = (start for start in OTHER_CONTENT if re.match(start, encoded, re.DOTALL | re.IGNORECASE))
-            reason, remedy = OTHER_CONTENT[next(starts)]
-            kind = DAMAGED if remedy == REPLACE else OTHER_FORMAT
-            raise UnreadableImageError(f"{reason}; expected a PNG, JPEG, WebP, TIFF, BMP or GIF image", remedy, kind) from None
+            if not encoded or encoded.startswith(BEGINNINGS):
+                raise UnreadableImageError(f"is empty, damaged or of an unusual variant; {EXPECTED}") from None
+            problem = f"is in another format (such as HEIC or DICOM), or not an image (such as a web page); {EXPECTED}"
+            raise UnreadableImageError(problem, f"{CONVERT[:-1]}, or download it again.", OTHER_FORMAT) from None
         # The further pictures of an MPO file are other views or depth maps.
-        frames = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+        if image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
+            raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as a file.", OTHER_FORMAT)
         tags = getattr(image, "tag_v2", {})
-    with refused_if_damaged(*EXIF_DAMAGED):
+        is_preview = tags.get(254, 0) & 1 or 50706 in tags  # the latter of a raw photograph
+        # Pillow compares a transparent level with levels scaled to 8 bits, and neither scales 12 bits nor inverts 16.
+        is_keyed = image.format == "PNG" and image.mode != "P" and encoded[24] in (2, 4, 16) and "transparency" in image.info
+        is_unscaled = image.mode.startswith("I;16") and (tags.get(258, (16,)), tags.get(262, 1)) != ((16,), 1)
+        if is_preview or is_keyed or is_unscaled or (image.format == "TIFF" and image.mode in ("I", "F", "LAB")):
+            raise UnreadableImageError(f"is of an unusual variant ({UNUSUAL})", CONVERT, OTHER_FORMAT)
+        if max(image.size) > longest * min(image.size):
+            problem = "is {} × {} pixels; expected an aspect ratio of at most {}".format(*image.size, longest)
+            raise UnreadableImageError(problem, "Crop or remove it.", "that are too narrow")
+    with refused_if_damaged("has damaged EXIF metadata ({}), so its orientation is unknown", "Repair or remove its metadata."):
         if "exif" in image.info:
             image.getexif()
-    if frames > 1:
-        raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as a file.", OTHER_FORMAT)
-    if tags.get(254, 0) & 1 or 50706 in tags:
-        raise UnreadableImageError("is a raw photograph or begins with a preview", CONVERT, OTHER_FORMAT)
-    if image.format == "PNG" and encoded[24] == 16 and image.mode == "RGB" and "transparency" in image.info:
-        raise UnreadableImageError("has a transparent colour of 16 bits per channel", CONVERT, OTHER_FORMAT)
-    if image.mode == "F":
-        raise UnreadableImageError("has floating-point pixels; expected integers", CONVERT, OTHER_FORMAT)
-    if max(image.size) > longest * min(image.size):
-        problem = "is {} × {} pixels; expected an aspect ratio of at most {}".format(*image.size, longest)
-        raise UnreadableImageError(problem, "Crop or remove it.", "that are too narrow")
     return image
 
 
@@ -176,25 +167,9 @@ def refused_if_damaged(reason: str = "is damaged ({})", remedy: str = REPLACE) -
         raise
     except Image.DecompressionBombError as error:
         most = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        raise UnreadableImageError(f"has more than {most:,} pixels", "Shrink it.", LARGE) from error
+        raise UnreadableImageError(f"has more than {most:,} pixels", "Shrink it.", "that are too large") from error
     except Exception as error:
-        if "MAX_TEXT" in str(error):
-            raise UnreadableImageError("has more than 1 MiB of text", "Remove its metadata.", LARGE) from error
         raise UnreadableImageError(reason.format(error), remedy) from error
-
-
-def _in_8_bits(image: Image.Image) -> Image.Image:
-    """Scale the full range of greyscale levels of 12 or 16 bits to 0…255, and paint the transparent level white."""
-    levels, tags = np.asarray(image), getattr(image, "tag_v2", {})
-    highest = 2 ** min(16, *tags.get(258, (16,))) - 1
-    if levels.min() < 0 or levels.max() > highest:
-        problem = f"has levels from {levels.min():,} to {levels.max():,}; expected 0 to {highest:,}"
-        raise UnreadableImageError(problem, CONVERT, OTHER_FORMAT)
-    scaled = ((levels.astype(np.uint32) * 510 + highest) // (2 * highest)).astype(np.uint8)
-    if tags.get(262) == 0:  # white is zero
-        scaled = 255 - scaled
-    scaled[levels == image.info.get("transparency", -1)] = 255
-    return Image.fromarray(scaled)
 
 
 def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:

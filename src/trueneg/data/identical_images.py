@@ -17,6 +17,5 @@ def describe_identical(images: np.ndarray) -> str:
     """
     repeats = len(images) - len({hash(image.tobytes()) for image in images})
     uniform = sum(int(np.ptp(image, axis=(1, 2)).max()) < UNIFORM for image in images)
-    parts = [f"{repeats:,} of {len(images):,} images have the same pixels as an earlier image"] * bool(repeats)
-    parts += [f"{uniform:,} have (nearly) one colour"] * bool(uniform)
-    return "; ".join(parts)
+    said = f"{repeats:,} of {len(images):,} images have the same pixels as an earlier image; {uniform:,} have (nearly) one colour"
+    return said if repeats or uniform else ""

@@ -1,12 +1,11 @@
 """Cache of decoded images: several threads decode and resize each image once into a memory-mapped file of uint8 pixels.
 
 A cache is a folder with ``images.u8`` (the pixels of all images, concatenated) and, for each **shard** (a few megabytes of
-complete images), ``shards/000123.json`` with the checksums of its pixels and of its inputs, and a list of its unusable images.
-A shard is reused only if both checksums match. An interrupted build therefore resumes where it stopped, replacing an image file
-rebuilds only its shard, and a damaged shard is rebuilt. The result is a read-only memory map of the file, or of a copy
-(``usable.u8``) without the unusable images, which :func:`trueneg.data.pairs.pair_source.write_pairs` accepts without loading it
-into memory. The cache may be removed once the pairs are written; keep it if decoding is slow and the same images will be used
-with other sentences.
+complete images), ``shards/000123.json`` with the checksums of its pixels and of its inputs. A shard is reused only if both
+checksums match. An interrupted build therefore resumes where it stopped, replacing an image file rebuilds only its shard, and
+a damaged shard is rebuilt. The result is a read-only memory map of the file, which
+:func:`trueneg.data.pairs.pair_source.write_pairs` accepts without loading it into memory. The cache may be removed once the
+pairs are written; keep it if decoding is slow and the same images will be used with other sentences.
 """
 
 import hashlib
@@ -23,15 +22,13 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from trueneg.data.decoding import UNOPENED, UnreadableImageError, channels_first, decode_upright
+from trueneg.data.decoding import UnreadableImageError, channels_first, decode_upright
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import refuse
-from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
 
 log = logging.getLogger(__name__)
-Mistake = tuple[int, str, str]  # position of an unusable image, its kind, and the message
 
 SHARD_BYTES = 4 * 1024**2  # work that each thread can lose if the job is killed, and bytes read at once to verify a shard
 LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
@@ -100,31 +97,22 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
 def cache_images(
     images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, fit: str = "crop", threads: int = 1
 ) -> np.memmap:
-    """Return the squares of n images, all of which must be usable; see :func:`cache_usable_images`."""
-    return cache_usable_images(images, folder, None, mode=mode, resolution=resolution, fit=fit, threads=threads)[0]
-
-
-def cache_usable_images(
-    images: EncodedImages, folder: str | Path, skipped: Skipped | None, *, mode: str, resolution: int, fit: str, threads: int
-) -> tuple[np.memmap, np.ndarray]:
     """Decode and resize the images that are not yet in the cache, with :func:`decode_square`.
 
     Args:
         images: n encoded images.
         folder: cache folder; entries for other images or another size are replaced. Only one build may run at a time.
-        skipped: counts of unusable images, which are left out; None: they are refused.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
         fit: ``"crop"`` or ``"stretch"``.
         threads: number of decoding threads; each holds at most :data:`SHARD_BYTES` of pixels in memory.
 
     Returns:
-        uint8, shape (m, channels, resolution, resolution): the usable images, as a read-only memory map; and bool, shape (n,):
-        which images are usable.
+        uint8, shape (n, channels, resolution, resolution): a read-only memory map.
 
     Raises:
         UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); also if
-            too many are unusable, or the disk has too little free space.
+            the disk has too little free space.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])
@@ -132,27 +120,23 @@ def cache_usable_images(
     stamps = images.stamps()
     shards = {folder / "shards" / f"{number:06d}.json": number * count for number in range(math.ceil(len(images) / count))}
 
-    def make(description: Path) -> tuple[int, list[Mistake]]:
+    def make(description: Path) -> tuple[int, list[str]]:
         """Build a shard unless it is cached; return the number of cached images and the errors."""
         first = shards[description]
         part = images.part(slice(first, first + count))
         inputs = "\n".join([TREATMENTS[fit], mode, str(resolution), *stamps[first : first + count]])
         with pixels.open("r+b") as stream:
             stream.seek(first * size)
-            if description.is_file():
-                content, squares = description.read_bytes(), stream.read(len(part) * size)
-                listed = content.partition(b"\n")[2]
-                if content == _described(inputs, squares, listed) and (skipped is not None or not listed):
-                    return len(part), [(first + position, kind, said) for position, kind, said in json.loads(listed or b"[]")]
+            if description.is_file() and description.read_bytes() == _described(inputs, stream.read(len(part) * size)):
+                return len(part), []
             squares, mistakes = _decode_all(part, mode, resolution, fit)
             stream.seek(first * size)
             stream.write(squares)
-        # Written last, and only if all images of the shard are usable, or may be left out and will not become readable.
-        if not mistakes or (skipped is not None and all(kind != UNOPENED for _, kind, _ in mistakes)):
-            listed = json.dumps(mistakes).encode() if mistakes else b""
+        # Written last, and only if all images of the shard are usable.
+        if not mistakes:
             with atomic_write(description) as temporary:
-                temporary.write_bytes(_described(inputs, squares, listed))
-        return 0, [(first + position, kind, said) for position, kind, said in mistakes]
+                temporary.write_bytes(_described(inputs, squares))
+        return 0, mistakes
 
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     with pixels.open("ab") as opened:
@@ -165,38 +149,25 @@ def cache_usable_images(
         made = list(tqdm(pool.map(make, shards), "image shards", len(shards), disable=None))
     cached = sum(cached for cached, _ in made)
     log.info("%s images of %d × %d pixels, %s of them from the cache", f"{len(images):,}", resolution, resolution, f"{cached:,}")
-    mistakes = [mistake for _, shard in made for mistake in shard]
-    usable, decoded = np.ones(len(images), bool), np.memmap(pixels, np.uint8, "r", shape=shape)
-    if skipped is None:
-        refuse([message for *_, message in mistakes])
-    elif mistakes:
-        for position, kind, _ in mistakes:
-            usable[position] = False
-            skipped.add(kind, 1)
-        skipped.check()
-        with (folder / "usable.u8").open("wb") as stream:
-            for number in np.flatnonzero(usable).tolist():
-                stream.write(decoded[number])
-        decoded = np.memmap(folder / "usable.u8", np.uint8, "r", shape=(int(usable.sum()), *shape[1:]))
-    return decoded, usable
+    refuse([mistake for _, mistakes in made for mistake in mistakes])
+    return np.memmap(pixels, np.uint8, "r", shape=shape)
 
 
-def _described(inputs: str, pixels: bytes, mistakes: bytes) -> bytes:
+def _described(inputs: str, pixels: bytes) -> bytes:
     """Describe a shard by its inputs and its pixels; the checksum detects disk errors and partial writes, not tampering."""
     digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
-    description = json.dumps({"inputs": digest, "checksum": zlib.crc32(mistakes, zlib.crc32(pixels))}).encode()
-    return description + b"\n" + mistakes if mistakes else description
+    return json.dumps({"inputs": digest, "checksum": zlib.crc32(pixels)}).encode()
 
 
-def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> tuple[bytes, list[Mistake]]:
-    """Decode images to squares; also return what is wrong with each unusable image, whose pixels are 0."""
+def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> tuple[bytes, list[str]]:
+    """Decode images to squares; also return an error message for each unusable image, whose pixels are 0."""
     squares = np.zeros((len(images), len(mode), resolution, resolution), np.uint8)
-    mistakes: list[Mistake] = []
+    mistakes = []
     for position, content in enumerate(images.read()):
         try:
             squares[position] = decode_square(content, mode, resolution, fit)
         except UnreadableImageError as error:
-            mistakes.append((position, error.kind, f"{images.name(position)} {error}. {error.remedy}"))
+            mistakes.append(f"{images.name(position)} {error}. {error.remedy}")
     return squares.tobytes(), mistakes
 
 

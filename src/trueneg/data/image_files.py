@@ -1,4 +1,4 @@
-"""Locations of encoded images (PNG, JPEG): files in a folder, or rows of parquet files.
+"""Locations of encoded images: files in a folder, or rows of parquet files.
 
 Both classes represent an ordered sequence of n images and need little memory because images are read lazily. ``part`` selects
 images, ``name`` returns the location of an image, ``stamps`` returns strings that change when images are replaced, and ``read``
@@ -6,7 +6,9 @@ yields the content of each image.
 """
 
 import bisect
+import functools
 import itertools
+import logging
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,11 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image
+from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image, map_images
 from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, refuse
+from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 from trueneg.io.reading import reason
 
+log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
 
@@ -41,9 +45,9 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def part(self, chosen: slice) -> "ImageFiles":
-        """Return a slice of the images."""
-        return replace(self, paths=self.paths[chosen])
+    def part(self, chosen: slice | list[int]) -> "ImageFiles":
+        """Return a slice of the images, or those at some positions in ascending order."""
+        return replace(self, paths=tuple(self.paths[position] for position in np.arange(len(self))[chosen]))
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
@@ -82,7 +86,7 @@ class ParquetImages:
 
     Args:
         columns: name of each file's image column.
-        places: file and row of each image; the rows of one file are consecutive.
+        places: file and row of each image; the rows of one file are consecutive images, in ascending order.
     """
 
     columns: Mapping[Path, str]
@@ -91,9 +95,9 @@ class ParquetImages:
     def __len__(self) -> int:
         return len(self.places)
 
-    def part(self, chosen: slice) -> "ParquetImages":
-        """Return a slice of the images."""
-        return replace(self, places=self.places[chosen])
+    def part(self, chosen: slice | list[int]) -> "ParquetImages":
+        """Return a slice of the images, or those at some positions in ascending order."""
+        return replace(self, places=tuple(self.places[position] for position in np.arange(len(self))[chosen]))
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
@@ -113,11 +117,12 @@ class ParquetImages:
         """
         for file, places in itertools.groupby(self.places, key=operator.itemgetter(0)):
             rows = [row for _, row in places]
-            done = rows[0]
+            done, chosen = rows[0], set(rows)
             try:
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    for content in itertools.islice(self._contents(parquet, self.columns[file], done), len(rows)):
-                        yield content.as_py()
+                    for content in itertools.islice(self._contents(parquet, self.columns[file], done), rows[-1] + 1 - done):
+                        if done in chosen:
+                            yield content.as_py()
                         done += 1
                 if done <= rows[-1]:
                     raise EOFError("unexpected end of file")
@@ -139,26 +144,44 @@ EncodedImages = ImageFiles | ParquetImages
 
 
 def check_images(
-    images: EncodedImages, *, limit: int | None = None, decode: bool = False, longest: float = np.inf
-) -> list[tuple[int, UnreadableImageError]]:
+    images: EncodedImages,
+    place: str | Path,
+    allowed: float,
+    *,
+    decode: bool = True,
+    longest: float = np.inf,
+    threads: int | None = None,
+) -> tuple[list[int], str]:
     """Check images by the code that decodes them, with a progress bar.
 
     Args:
         images: n encoded images.
-        limit: number of images to check, the first ones; None: all.
+        place: their folder, for messages.
+        allowed: how many unusable images may be left out, as in :class:`trueneg.data.skipping.Skipped`.
         decode: whether to decode each image; else, only if its completeness cannot be seen otherwise.
         longest: maximum aspect ratio: for the images of pairs, :data:`trueneg.data.image_cache.LONGEST`.
+        threads: number of threads; None: according to the number of cores.
 
     Returns:
-        The position of each unusable image, and what is wrong with it.
+        The positions of the usable images, and a sentence about the others, by kind (empty if there are none).
+
+    Raises:
+        UserError: names the unusable images, or, if `allowed` is not false, gives their number if it is too large.
     """
-    chosen, unusable = images.part(slice(limit)), []
-    for position, content in enumerate(tqdm(chosen.read(), "images", len(chosen), disable=None)):
-        try:
-            decode_upright(content, "L", longest) if decode else inspect_image(content, longest)
-        except UnreadableImageError as error:
-            unusable.append((position, error))
-    return unusable
+    skipped, usable, mistakes = Skipped(place, len(images), "images", allowed), [], []
+    check = functools.partial(decode_upright, mode="L") if decode else inspect_image
+    checked = map_images(functools.partial(check, longest=longest), images.read(), threads)
+    for position, result in enumerate(tqdm(checked, "images", len(images), disable=None)):
+        if isinstance(result, UnreadableImageError):
+            skipped.add(result.kind, 1)
+            mistakes.append(f"{images.name(position)} {result}. {result.remedy}")
+        else:
+            usable.append(position)
+    refuse([] if allowed else mistakes)
+    skipped.check()
+    if mistakes:
+        log.warning("%s: %s", place, skipped.sentence())  # without names, which may be those of patients
+    return usable, skipped.sentence()
 
 
 def _stamp(file: Path) -> str:

@@ -71,6 +71,16 @@ class ListedImages(NamedTuple):
     class_names: tuple[str, ...]
     is_validation: np.ndarray
 
+    def part(self, positions: list[int]) -> "ListedImages":
+        """Return the images at some positions, in ascending order."""
+        arrays = {name: getattr(self, name)[positions] for name in ("labels", "is_test", "is_validation")}
+        return self._replace(images=self.images.part(positions), **arrays)
+
+    def classes(self) -> set[tuple[int, str]]:
+        """Return the classes that have images, with the splits in which they have some."""
+        splits = np.select([self.is_test, self.is_validation], ["test", "validation"], "training")
+        return set(zip(self.labels.tolist(), splits.tolist(), strict=True))
+
 
 def write_source(source: ImageSource, path: str | Path) -> None:
     """Write a source atomically, as an uncompressed .npz file."""

@@ -43,9 +43,8 @@ def load_source(
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    options: dict[str, Any] = {"resolution": resolution, "download": download}
-    options |= {"unlabelled": unlabelled} if unlabelled else {}  # most sources have no such argument
-    options |= {"skip_incomplete": skip_incomplete} if skip_incomplete else {}
+    options = {"resolution": resolution, "download": download, "unlabelled": unlabelled, "skip_incomplete": skip_incomplete}
+    options = {name: value for name, value in options.items() if value}  # most sources have only the first two
     loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
     size, classes, tests = " × ".join(map(str, loaded.images.shape[1:])), len(loaded.class_names), loaded.is_test.sum()
     logger.info(f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")

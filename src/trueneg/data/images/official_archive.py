@@ -16,7 +16,8 @@ from trueneg.data.decoding import resize_images
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels
-from trueneg.data.images.sources.parquet import parquet_files, read_folder
+from trueneg.data.images.pixels import decoded_source
+from trueneg.data.images.sources.parquet import listed, parquet_files
 from trueneg.data.mistakes import DAMAGE
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -73,7 +74,8 @@ class OfficialArchive:
         """
         folder = self.folder(path)
         if parquet_files(folder) and not unlabelled:
-            return read_folder(folder, self.name, resolution, self.class_names, self.rows)
+            encoded = listed(folder, self.class_names, self.rows)
+            return decoded_source(self.name, encoded, place=folder, mode="RGB", resolution=resolution)
         if self._binary_folder(folder) is None and download:
             fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)

@@ -46,14 +46,11 @@ class PairImages:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     skipped: str = ""
 
-    def usable(self, chosen: np.ndarray) -> "PairImages":
-        """Return the annotations of some images, chosen by a bool array of shape (n,); encoded images are kept as they are."""
-        reports = self.reports[chosen]
-        listed = {name: table for name, table in self.tables.items() if "report" in table}
-        tables = {**self.tables, **{name: table[table["report"].isin(reports)] for name, table in listed.items()}}
-        labels = self.labels if self.labels.empty else self.labels[chosen]
-        shown = None if self.shown is None else self.shown[chosen]
-        return replace(self, reports=reports, patients=self.patients[chosen], labels=labels, shown=shown, tables=tables)
+    def part(self, positions: list[int]) -> "PairImages":
+        """Return the images at some positions, in ascending order; the source has no additional tables or `shown`."""
+        images = self.images[positions] if isinstance(self.images, np.ndarray) else self.images.part(positions)
+        reports, patients, labels = self.reports[positions], self.patients[positions], self.labels.iloc[positions]
+        return replace(self, images=images, reports=reports, patients=patients, labels=labels)
 
 
 def check_count(count: int | None, available: int, what: str) -> None:

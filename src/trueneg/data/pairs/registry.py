@@ -27,10 +27,10 @@ from filelock import FileLock
 from PIL import __version__ as pillow_version
 
 from trueneg.data.identical_images import describe_identical
-from trueneg.data.image_cache import TREATMENTS, cache_usable_images
+from trueneg.data.image_cache import LONGEST, TREATMENTS, cache_images
+from trueneg.data.image_files import check_images
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
-from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.files import writable
@@ -99,9 +99,12 @@ def prepare_pairs(
     if restricted != data.restricted:
         said = f"restricted is {restricted} for these texts, but {data.restricted} for the images"
         raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
-    images, usable, skipped = _decoded(data, settings, cache, threads)
-    data = data if usable.all() else data.usable(usable)
-    sentences, count = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))], len(data.reports)
+    skipped = ""
+    if allowed := settings.get("skip_incomplete"):
+        usable, skipped = check_images(data.images, settings["path"], allowed, longest=LONGEST, threads=threads)
+        data = data.part(usable)
+    sentences = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))]
+    count, images = len(data.reports), _decoded(data, settings["resolution"], cache, threads)
     try:
         source = PairSource(
             settings["source"],
@@ -134,23 +137,14 @@ def _first_model(manifest: str | Path) -> dict[str, Any]:
     return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 
-def _decoded(
-    data: PairImages, settings: Mapping[str, Any], cache: str | Path, threads: int
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the pixels of the usable images, which images are usable, and a sentence about the others."""
+def _decoded(data: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:
     if isinstance(data.images, np.ndarray):
-        return data.images, np.ones(len(data.images), bool), ""
-    resolution, folder = settings["resolution"], cache_folder(cache, "images", restricted=data.restricted)
+        return data.images
+    folder = cache_folder(cache, "images", restricted=data.restricted)
     if folder != Path(cache):
         # A shared cache has one folder for each combination of image files and preprocessing.
         inputs = "\n".join([TREATMENTS[data.fit], pillow_version, data.mode, str(resolution), *data.images.stamps()])
         folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    allowed, lock = settings.get("skip_incomplete", False), folder / "lock"
-    skipped = Skipped(settings["path"], len(data.reports), "images", allowed) if allowed else None
-    how = {"mode": data.mode, "resolution": resolution, "fit": data.fit, "threads": threads}
+    lock = folder / "lock"
     with writable(lock), privacy.owner_only(data.restricted), FileLock(lock, fallback_to_soft=False):
-        images, usable = cache_usable_images(data.images, folder, skipped, **how)
-    sentence = skipped.sentence() if skipped else ""
-    if sentence:
-        log.warning("%s: %s", settings["path"], sentence)
-    return images, usable, sentence
+        return cache_images(data.images, folder, mode=data.mode, resolution=resolution, fit=data.fit, threads=threads)

@@ -62,10 +62,8 @@ def listed(path: str | Path | None) -> ListedImages:
     splits = {place.name: _classes(place) for place in _split_folders(folder)}
     names = sorted_names({name for classes in splits.values() for name in classes})
     if differing := [name for name in names if any(name not in classes for classes in splits.values())]:
-        places = " and ".join(split for split, classes in splits.items() if differing[0] in classes)
-        problem = f"class {differing[0]} is only in {places} (differing classes: {len(differing):,})"
-        expected = f"expected the same classes in {' and '.join(splits)}. Rename, add or remove class folders"
-        raise UserError(f"{folder}: {problem}; {expected}.")
+        expected = f"expected the same classes in {' and '.join(splits)} (differing classes: {len(differing):,})"
+        raise UserError(f"{folder}: class {differing[0]} is missing in some; {expected}. Rename, add or remove class folders.")
     files = [(split, label, file) for split, of in splits.items() for label, name in enumerate(names) for file in of[name]]
     is_test, is_validation = (np.array([split in of for split, _, _ in files]) for of in (("test",), VALIDATION))
     labels = np.array([label for _, label, _ in files], np.int64)

@@ -22,8 +22,7 @@ from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
 from trueneg.specs.sources import data_name
 
-LAYOUT = "train*.parquet (and, with official splits, test*.parquet and validation*.parquet)"
-VALIDATION = "val", "valid", "validation"
+LAYOUT = "train*.parquet (and, with official splits, test*.parquet and val*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
 
 
@@ -36,8 +35,8 @@ def load(
     names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
 
     Args:
-        path: folder with train*.parquet and, optionally, test*.parquet (the official test images) and validation*.parquet,
-            val*.parquet or valid*.parquet (validation images).
+        path: folder with train*.parquet and, optionally, test*.parquet (the official test images) and val*.parquet (validation
+            images, also named valid or validation).
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
         skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
@@ -45,19 +44,57 @@ def load(
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
-    folder = required_path(path, "parquet", LAYOUT, download)
-    return read_folder(folder, data_name("parquet", path), resolution, skip_incomplete=skip_incomplete)
+    name, place = data_name("parquet", path), required_path(path, "parquet", LAYOUT, download)
+    return decoded_source(name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete)
 
 
-def listed(path: str | Path | None) -> ListedImages:
-    """List the images and their classes without opening them; same arguments and errors as :func:`load`."""
-    return list_folder(required_path(path, "parquet", LAYOUT), data_name("parquet", path))
+def listed(path: str | Path | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None) -> ListedImages:
+    """List the images of a folder of parquet files without opening them.
+
+    Args:
+        path: the folder.
+        class_names: class names of a published dataset; names in the files' metadata take precedence. Without any names, the
+            labels serve as names.
+        rows: number of images of each split of a published dataset; None: any number, and only the training split is required.
+
+    Raises:
+        UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
+    """
+    folder = required_path(path, "parquet", LAYOUT)
+    splits = {split: split_files(folder, split) for split in rows or ("train", "val", "test")}
+    files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
+    for split in rows or ("train",):
+        if not splits[split]:
+            other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
+            raise UserError(f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
+    columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
+    first = next(iter(files))
+    names = _hub_class_names(files[first].schema_arrow)
+    if class_names and names and len(names) != len(class_names):
+        raise UserError(f"{first} names {len(names)} classes; expected {len(class_names)}.")
+    class_names = names or class_names
+    read = {file: _label_column(file, parquet) for file, parquet in files.items()}
+    if len({values.dtype.kind == "O" for values in read.values()}) > 1:
+        raise UserError(f"{folder}: label is a number in some files and a name in others; expected the same in all files.")
+    class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
+    labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
+    counts = {split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()}
+    for split, expected in (rows or {"train": max(counts["train"], 1)}).items():
+        if counts[split] != expected:
+            lacking = f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the {split} split"
+            other = ", or set dataset.source to parquet to use a dataset of your own" if rows else ""
+            raise UserError(f"{lacking}. Add the missing images{other}.")
+    labels = np.concatenate(list(labels_of.values()))
+    class_names = class_names or _names_of_labels(labels, folder)
+    places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
+    split_of = np.repeat(list(counts), list(counts.values()))
+    return ListedImages(ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "val")
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the files of all splits in the folder ``path``."""
     folder = required_path(settings["path"], "parquet", LAYOUT)
-    return UserFiles([*parquet_files(folder), *_validation_files(folder)])
+    return UserFiles([*parquet_files(folder), *folder.glob("val*.parquet")])
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -71,7 +108,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     Raises:
         UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
     """
-    files = _validation_files(folder) if split == "validation" else sorted(folder.glob(f"{split}*.parquet"))
+    files = sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
@@ -81,80 +118,6 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
         with reading(file, "a parquet file", COPY_AGAIN):
             opened[file] = pq.ParquetFile(file, page_checksum_verification=True)
     return opened
-
-
-def read_folder(
-    folder: Path,
-    name: str,
-    resolution: int | None,
-    class_names: tuple[str, ...] = (),
-    rows: Mapping[str, int] | None = None,
-    skip_incomplete: float = False,
-) -> ImageSource:
-    """Read the splits of a folder of parquet files: training, test and, unless it is that of a known dataset, validation.
-
-    Args:
-        folder: folder of the parquet files.
-        name: name of the source.
-        resolution: side in pixels of the square to resize to; None keeps the original size.
-        class_names: class names of a known dataset; names in the files' metadata take precedence. Without any names, the labels
-            serve as names.
-        rows: number of images per split of a known dataset, whose images are read as RGB; None: any number, the test split is
-            optional, and images are read as greyscale if all of them are, else as RGB.
-        skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
-
-    Raises:
-        UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
-    """
-    listed, mode = list_folder(folder, name, class_names, rows), "RGB" if rows else None
-    return decoded_source(name, listed, place=folder, mode=mode, resolution=resolution, skip_incomplete=skip_incomplete)
-
-
-def list_folder(
-    folder: Path, name: str, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
-) -> ListedImages:
-    """List the images of a folder of parquet files without opening them; same arguments and errors as :func:`read_folder`."""
-    splits = {split: split_files(folder, split) for split in (rows or ("train", "validation", "test"))}
-    files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
-    for split in rows or ("train",):
-        if not splits[split]:
-            other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
-            raise UserError(f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
-    columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
-    first = next(iter(files))
-    names = _hub_class_names(files[first].schema_arrow)
-    if class_names and names and len(names) != len(class_names):
-        raise UserError(f"{first} names {len(names)} classes; expected the {len(class_names)} of {name}.")
-    class_names = names or class_names
-    read = {file: _label_column(file, parquet) for file, parquet in files.items()}
-    if len({values.dtype.kind == "O" for values in read.values()}) > 1:
-        raise UserError(f"{folder}: label is a number in some files and a name in others; expected the same in all files.")
-    class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
-    labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
-    counts = {split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()}
-    for split, expected in (rows or {"train": max(counts["train"], 1)}).items():
-        if counts[split] != expected:
-            lacking = f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the {split} split of {name}"
-            raise UserError(f"{lacking}. Add the missing images, or set dataset.source to parquet to use a dataset of your own.")
-    labels = np.concatenate(list(labels_of.values()))
-    class_names = class_names or _names_of_labels(labels, folder)
-    places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
-    split_of = np.repeat(list(counts), list(counts.values()))
-    return ListedImages(ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "validation")
-
-
-def _validation_files(folder: Path) -> list[Path]:
-    """Return the files of the validation split.
-
-    Raises:
-        UserError: if they have several names.
-    """
-    names = {file: re.sub("[^a-z].*", "", file.name) for file in sorted(folder.glob("val*.parquet"))}
-    present = sorted(set(names.values()) & set(VALIDATION))
-    if len(present) > 1:
-        expected = f"expected one of {', '.join(VALIDATION)} for the validation images"
-        raise UserError(f"{folder} contains {' and '.join(f'{name}*.parquet' for name in present)}; {expected}.")
-    return [file for file, name in names.items() if name in present]
 
 
 def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
