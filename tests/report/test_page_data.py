@@ -223,7 +223,8 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     facts = {"negatives": 63, "expected": {"texts": 1.25}}
     of_eta = {"eta": dict.fromkeys(("minimum", "mean", "most"), 2e-5) | {"maximum": 4e-5}, "only_eta": True}
     for run in runs:
-        run["false_negatives"] = facts | of_eta if run["objective"] == "DCL-LM" else facts
+        if run["seed"]:  # the runs of the first seed are those of an earlier version
+            run["false_negatives"] = facts | of_eta if run["objective"] == "DCL-LM" else facts
     path.write_text(json.dumps(runs))
     page = study_page(path.parent)
     text = render_page([page], tmp_path / "index.html").read_text()
