@@ -38,35 +38,24 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
     return library.asarray(counts[inverse], dtype=_precision(labels)) / len(labels)
 
 
-def expected_false_negatives(
-    classes: np.ndarray, negatives: int, owners: np.ndarray | None = None, repeats: np.ndarray | None = None
-) -> float:
-    r"""Return the expected number of an anchor's negatives that share its class.
+def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> float:
+    r"""Return the probability that two different samples, drawn with these weights, share their class.
 
-    An epoch draws different samples, so it is the number for two of n different samples, not drawn twice:
+    With equal weights:
 
-    .. math:: N \sum_c \frac{n_c (n_c - 1)}{n (n - 1)} \approx N \sum_c p_c^2
+    .. math:: \sum_c \frac{n_c (n_c - 1)}{n (n - 1)} \approx \sum_c p_c^2
 
     Args:
-        classes: (n,) class of each sample, such as the number of a text; below 0: unknown, and shared with no other sample.
-        negatives: N, the number of negatives per anchor.
-        owners: (n,) number of what each sample belongs to, from 0, of which one sample is drawn at random, such as the report
-            of a sentence; None: every sample is drawn.
-        repeats: how often each owner is drawn from in an epoch; None: once.
+        classes: (n,) class of each sample, such as the number of its text, from 0.
+        weights: (n,) how often each sample is drawn, on any scale.
 
     Example:
-        >>> round(expected_false_negatives(np.array([0, 0, 0, 1]), negatives=2), 6)  # 3 of the 6 pairs share a class
-        1.0
+        >>> probability_of_shared_class(np.array([0, 0, 0, 1]), np.ones(4))  # 3 of the 6 pairs
+        0.5
     """
-    owners = np.arange(len(classes)) if owners is None else owners
-    sizes = np.bincount(owners)
-    repeats = np.ones(len(sizes)) if repeats is None else repeats
-    known, count = classes >= 0, repeats.sum()
-    keys, inverse = np.unique(classes[known] * len(sizes) + owners[known], return_inverse=True)
-    number, owner = np.divmod(keys, len(sizes))
-    shares = np.bincount(inverse, 1 / sizes[owners[known]], len(keys))  # of an owner's samples, by class
-    same = (np.bincount(number, repeats[owner] * shares) ** 2).sum() - (repeats[owner] * shares**2).sum()
-    return float(negatives * same / max(count * (count - 1), 1))
+    weights = weights / weights.sum()
+    itself = (weights**2).sum()
+    return float((np.bincount(classes, weights) ** 2).sum() - itself) / ((1 - itself) or 1.0)
 
 
 def from_log_likelihood(

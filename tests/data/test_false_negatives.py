@@ -1,16 +1,17 @@
 """Expected false negatives and doses, against counting by hand and against the losses themselves."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.studies import tiny_study
 from tests.textures import settings_of, texture_source
-from trueneg.class_probability import expected_false_negatives
+from trueneg.class_probability import probability_of_shared_class
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.runs import all_runs
 from trueneg.data.false_negatives import MOST, of_pairs, of_views
@@ -22,29 +23,21 @@ from trueneg.losses import build
 from trueneg.report.known_data import sentences
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.lists(st.integers(-1, 3), min_size=1, max_size=3), min_size=2, max_size=4), st.data())
-def test_expected_false_negatives_match_counting_all_draws(of_owners, data):
-    """Each owner is drawn from once or twice, one of its samples at a time, as pairs of an image and a sentence are."""
-    repeats = [data.draw(st.integers(1, 2)) for _ in of_owners]
-    drawn_from = [samples for samples, times in zip(of_owners, repeats, strict=True) for _ in range(times)]
-    same = []
-    for draw in itertools.product(*drawn_from):
-        same += [first == second >= 0 for first, second in itertools.permutations(draw, 2)]
-    classes = np.array([number for samples in of_owners for number in samples])
-    owners = np.repeat(np.arange(len(of_owners)), list(map(len, of_owners)))
-    found = expected_false_negatives(classes, 10, owners, np.array(repeats))
-    assert found == pytest.approx(10 * np.mean(same))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=2, max_size=9))
+def test_the_probability_of_a_shared_class_matches_counting(samples):
+    """A sample that is drawn w times as often is like one of w copies, which do not count as different samples."""
+    classes, weights = map(np.array, zip(*samples, strict=True))
+    copies = np.repeat(np.arange(len(samples)), weights)
+    pairs = [(one, other) for one, other in itertools.product(copies, repeat=2) if one != other]
+    expected = np.mean([classes[one] == classes[other] for one, other in pairs])
+    assert probability_of_shared_class(classes, weights) == pytest.approx(expected)
 
 
-def test_every_sample_is_drawn_if_there_are_no_owners():
-    labels = np.array([0] * 5 + [1] * 3 + [-1] * 2)
-    pairs = list(itertools.permutations(labels, 2))
-    share = sum(first == second >= 0 for first, second in pairs) / len(pairs)
-    assert expected_false_negatives(labels, 62) == pytest.approx(62 * share)
-    many = np.repeat(labels[:8], 1000)
-    assert expected_false_negatives(many, 62) == pytest.approx(62 * ((5 / 8) ** 2 + (3 / 8) ** 2), rel=1e-3)
-    assert expected_false_negatives(np.arange(300), 254) == 0  # nothing is repeated
+def test_many_samples_give_the_sum_of_squared_frequencies_and_unrepeated_ones_zero():
+    many = np.repeat([0] * 5 + [1] * 3, 1000)
+    assert probability_of_shared_class(many, np.ones(8000)) == pytest.approx((5 / 8) ** 2 + (3 / 8) ** 2, rel=1e-3)
+    assert probability_of_shared_class(np.arange(300), np.ones(300)) == pytest.approx(0, abs=1e-12)
+    assert probability_of_shared_class(np.array([0]), np.ones(1)) == 0
 
 
 def views(objective, batch_size=16, rare=(), **of_objective):
@@ -55,62 +48,70 @@ def views(objective, batch_size=16, rare=(), **of_objective):
     study = tiny_study(objectives=tiny_study()["objectives"] | {"X": {"name": objective, **of_objective}})
     run = next(run for run in all_runs("s", ImageStudy.model_validate(study)) if run.objective == "X")
     run.settings["training"]["batch_size"] = batch_size
-    return of_views(source, subset, run.settings), labels[subset.train]
+    return of_views(source, subset, run.settings), labels[subset.train], run.settings
 
 
 def test_the_negatives_of_two_views_are_those_of_the_loss():
-    facts, labels = views("cl")
+    facts, labels, _ = views("cl")
     anchors = torch.randn(2, 16, 4, generator=torch.Generator().manual_seed(0))
     terms = build({"name": "cl"}, temperature=0.5).terms(*anchors)
     counts = torch.cat([(~logits.isneginf()).sum(1) for logits in terms.logits])
     assert set(counts.tolist()) == {facts["negatives"]}
     assert facts["expected"]["classes"] == pytest.approx(30 * np.mean([a == b for a, b in itertools.permutations(labels, 2)]))
-    assert facts["frequencies"] == {"": pytest.approx([3 / 45, 30 / 45])}
-    assert facts["dose"] is None
+    assert "eta" not in facts
 
 
-def test_classes_are_rare_or_common_only_where_a_class_is_rare():
-    facts, labels = views("dcl", class_probability="true", rare=["c", "b"])
-    sizes = np.bincount(labels)
-    expected = {"rare": [sizes[2], sizes[1]], "common": [sizes[0], sizes[0]]}
-    assert facts["frequencies"] == {group: pytest.approx(np.array(of) / len(labels)) for group, of in expected.items()}
-    lines = " ".join(sentences([("d", "X", facts)], "CL")[0])
-    assert "(rare)" in lines
-    assert "(common)" in lines
-    plain = " ".join(sentences([("d", "X", views("cl")[0])], "CL")[0])
-    assert "rare" not in plain
-    assert "6.7 % to 66.7 %" in plain
-    shares = (sizes / len(labels))[labels]
-    found = facts["eta"]["class_probability"]
-    assert [found[key] for key in ("minimum", "median", "mean", "maximum")] == pytest.approx(
-        [shares.min(), np.median(shares), shares.mean(), shares.max()]
+def test_unlabelled_images_do_not_count():
+    labels = np.array([0] * 30 + [1] * 10 + [-1] * 60)
+    source = ImageSource("s", np.zeros((100, 1, 2, 2), np.uint8), labels, np.zeros(100, bool), ("a", "b"))
+    subset = make_subset(source, seed=0, validation=0.0, test=0.5)
+    run = views("dcl", class_probability="true")[2]
+    known = labels[subset.train][labels[subset.train] >= 0]
+    share = np.mean([a == b for a, b in itertools.permutations(known, 2)])
+    facts = of_views(source, subset, run)
+    assert facts["expected"]["classes"] == pytest.approx(30 * share)
+    assert facts["eta"]["maximum"] == pytest.approx(0.75)
+
+
+def test_the_range_of_the_true_eta_is_that_of_the_class_frequencies():
+    facts, labels, _ = views("dcl", class_probability="true", rare=["c", "b"])
+    shares = (np.bincount(labels) / len(labels))[labels]
+    assert [facts["eta"][key] for key in ("minimum", "mean", "maximum")] == pytest.approx(
+        [shares.min(), shares.mean(), shares.max()]
     )
+    (about_data, about_eta), _ = sentences([("d", "X", facts)] * 2, "CL")
+    assert "share its class" in about_data
+    assert re.search(rf"η is {shares.min():.2g} to {shares.max():.2g}, on average {shares.mean():.2g}", about_eta)
 
 
 @pytest.mark.parametrize(
-    ("objective", "options", "dose"),
+    ("objective", "options", "is_warned"),
     [
-        ("dcl", {"class_probability": 1e-4}, 30e-4),
-        ("dcl", {"class_probability": 0.05}, 1.5),
-        ("dcl", {"class_probability": 1e-4, "decoupled": True}, None),
-        ("dcl", {"class_probability": 1e-4, "targets": {"name": "half_uniform"}}, None),
-        ("hcl", {"class_probability": 1e-4, "beta": 0}, 30e-4),
-        ("hcl", {"class_probability": 1e-4, "beta": 1}, None),
-        ("cl", {}, None),
-        ("quantile", {"share": 0.1}, None),
+        ("dcl", {"class_probability": 1e-4}, True),
+        ("dcl", {"class_probability": 0.0}, True),
+        ("dcl", {"class_probability": 0.05}, False),
+        ("dcl", {"class_probability": 1e-4, "decoupled": True}, False),
+        ("dcl", {"class_probability": 1e-4, "targets": {"name": "half_uniform"}}, False),
+        ("hcl", {"class_probability": 1e-4, "beta": 0}, True),
+        ("hcl", {"class_probability": 1e-4, "beta": 1}, False),
+        ("bcl", {"class_probability": 1e-4}, False),
+        ("cl", {}, False),
+        ("quantile", {"share": 0.1}, False),
     ],
 )
-def test_a_small_dose_is_numerically_the_baseline(objective, options, dose):
-    facts, _ = views(objective, **options)
-    assert facts["dose"] == (None if dose is None else pytest.approx(dose))
+def test_a_small_eta_is_numerically_uncorrected(objective, options, is_warned):
+    facts, _, _ = views(objective, **options)
     warned = sentences([("d", "X", facts)], "CL")[1]
-    assert len(warned) == (dose is not None and dose < 0.01)
-    assert all(f"X is numerically CL: for {100 * MOST:g} %" in warning and "0.003 of 30" in warning for warning in warned)
+    assert len(warned) == is_warned
+    assert all(
+        "X is numerically uncorrected" in warning and "of an anchor's 30 negatives, about" in warning for warning in warned
+    )
+    assert sentences([("d", "X", facts)], "X")[1] == []
     anchors = torch.randn(2, 16, 4, generator=torch.Generator().manual_seed(0))
     settings = {"name": objective, **options}
-    if "targets" not in options:
+    if "targets" not in options and objective != "bcl":
         losses = [build(each, temperature=0.5).terms(*anchors).loss for each in (settings, {"name": "cl"})]
-        assert (abs(losses[0] / losses[1] - 1) < 1e-3) == (bool(warned) or objective == "cl")
+        assert (abs(losses[0] / losses[1] - 1) < 1e-3) == (is_warned or objective == "cl")
 
 
 @pytest.mark.parametrize("unit", ["image", "study"])
@@ -122,14 +123,16 @@ def test_identical_texts_and_matches_of_pairs_match_counting(unit):
     if unit == "study":
         said = list({table["report"].iloc[0]: table for table in said}.values())
     assert len(said) == data.units(unit)
-    shares = [
-        np.mean([first == second for first in one["sentence"] for second in other["sentence"]])
-        for one, other in itertools.permutations(said, 2)
-    ]
+    weights = np.concatenate([np.full(len(table), 1 / len(table)) for table in said])
+    texts = np.concatenate([table["sentence"] for table in said])
+    which = np.concatenate([table.index for table in said])
+    pairs = [(one, other) for one, other in itertools.permutations(range(len(texts)), 2) if which[one] != which[other]]
+    of_pair = [weights[one] * weights[other] for one, other in pairs]
+    share = np.average([texts[one] == texts[other] for one, other in pairs], weights=of_pair)
     run = settings_of({"name": "same_sentence", "mode": "left out"}, training={"unit": unit, "batch_size": 8})
     facts = of_pairs(source, subset, run)
     assert facts["negatives"] == 7
-    assert facts["expected"]["texts"] == facts["dose"] == pytest.approx(7 * np.mean(shares))
+    assert facts["expected"]["texts"] == pytest.approx(7 * share)
     eta = "eta true" in source.sentences
     assert ("matches" in facts["expected"]) == eta
     if eta:
@@ -143,8 +146,6 @@ def test_the_range_of_eta_is_that_of_the_training_sentences(value, extra):
     run = settings_of({"name": "dcl", "class_probability": value, **extra}, training={"unit": "image", "batch_size": 8})
     facts = of_pairs(source, subset, run)
     used = PairData(source, subset, torch.device("cpu")).class_probability(value, extra.get("a"), extra.get("k")).numpy()
-    found = facts["eta"]["class_probability"]
-    expected = [used.min(), np.median(used), used.mean(), used.max()]
-    assert [found[key] for key in ("minimum", "median", "mean", "maximum")] == pytest.approx(expected, rel=1e-5)
-    assert facts["dose"] == pytest.approx(7 * np.quantile(used, MOST), rel=1e-5)
+    expected = [used.min(), used.mean(), np.quantile(used, MOST), used.max()]
+    assert [facts["eta"][key] for key in ("minimum", "mean", "most", "maximum")] == pytest.approx(expected, rel=1e-5)
     assert len(sentences([("d", "LM", facts)], "CL")[1]) == bool(extra)

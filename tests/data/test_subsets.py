@@ -151,7 +151,7 @@ def test_a_primary_measurement_of_an_unknown_class_is_refused_before_training(tm
 
 
 def test_a_class_too_small_to_split_is_reported():
-    with pytest.raises(UserError, match="class ant has 2 images outside the official test split; expected at least 3"):
+    with pytest.raises(UserError, match="class ant has 2 images outside the official splits; expected at least 3"):
         make_subset(source_of(2), seed=0)
 
 

@@ -112,18 +112,18 @@ def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_
 @pytest.mark.parametrize(
     ("group", "excess", "label", "chance"),
     [
-        (None, [0.002, -0.001, -0.003, 0.001], "not clearly above chance", 0.268),
-        (None, [-0.002, -0.003, -0.002, -0.004], "not above chance", 0.268),
+        (None, [0.002, -0.001, 0.003, -0.001], "not clearly above chance", 0.268),
+        (None, [-0.002, 0.001, -0.002, 0.001], "not above chance", 0.268),
         (None, [0.0, 0.0, 0.0, 0.0], "not above chance", 0.268),
         (None, [0.022, 0.018, 0.021, 0.024], None, 0.268),
         ("macro", [0.0, 0.0, 0.0, 0.0], None, 0.1),
     ],
 )
-def test_accuracy_is_compared_with_the_share_of_the_largest_class_of_each_seed(tmp_path, group, excess, label, chance):
-    """26.8 % of the images are of one class of ten; each seed's split has its own share, and the differences are paired."""
+def test_accuracy_is_compared_with_the_share_of_the_largest_class(tmp_path, group, excess, label, chance):
+    """26.8 % of the images are of one class of ten; stratified splits differ by a fraction of an image."""
     settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
     settings["primary"]["group"] = group
-    of_seed = 0.268 + np.array([0.05, -0.05, 0.02, -0.02])  # varies more than the accuracy does around it
+    of_seed = 0.268 + np.array([1e-5, -1e-5, 2e-5, -2e-5])
     rows = synthetic.rows({"digits": 0.5}, seeds=4)
     rows = rows[(rows["task"] == "knn") & rows["group"].isna()]
     rows = rows.assign(value=of_seed[rows["seed"]] + np.array(excess)[rows["seed"]], group=group)

@@ -65,10 +65,7 @@ class DatasetSettings(Settings):
     test: OpenFraction | None = Field(
         None, description="fraction held out if there are no official test images: required for own images; none for digits: 0.25"
     )
-    validation: Share = Field(
-        0.1,
-        description="fraction of the training images held out for validation; 0: none; own validation images come first",
-    )
+    validation: Share = Field(0.1, description="fraction of the training images held out, unless the data have a split; 0: none")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
     skip_incomplete: SkipIncomplete = Field(
         False,

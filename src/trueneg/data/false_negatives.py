@@ -1,79 +1,73 @@
-"""What is known before training about a run's false negatives: how many to expect, and how many its objective corrects for."""
+"""What is known before training about a run's false negatives: how many to expect, and η, which corrects for them."""
 
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from trueneg.class_probability import expected_false_negatives, from_class_frequency
+from trueneg.class_probability import from_class_frequency, probability_of_shared_class
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import Subset
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
-from trueneg.store.identity import model_of
 
 MOST = 0.99  # share of the anchors whose η is at most the one called ``most``
 ETAS = ("class_probability", "switched_off_by")  # settings of an objective that hold η
+OTHERS = ("alpha", "beta", "decoupled", "targets")  # those with which a loss differs from the uncorrected one even if η is 0
 
 Facts = dict[str, Any]
 
 
 def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
-    """Return the facts of a run on two views: ``negatives`` (N), ``expected``, ``frequencies``, ``eta`` and ``dose``.
+    """Return the facts of a run on two views.
 
-    ``expected``: number of negatives per anchor by what they share with it. ``frequencies``: smallest and largest share of a
-    class, for rare and common classes if any class is rare. ``eta``: range of each η that the objective uses. ``dose``: what the
-    objective corrects for, in negatives per anchor (:attr:`trueneg.specs.objectives.base.Objective.DOSE`).
+    Returns:
+        ``negatives`` (N); ``expected``: number of them per anchor, by what they share with it; ``eta``: ``minimum``, ``mean``,
+        ``most`` and ``maximum`` of the objective's η, if it has any; ``only_eta``: whether the loss differs from the uncorrected
+        one only by η.
     """
-    labels, rare = source.labels[subset.train], subset.rare_classes
-    negatives = 2 * settings["training"]["batch_size"] - 2
-    shares = np.bincount(labels[labels >= 0], minlength=len(source.class_names)) / (labels >= 0).sum()
-    is_rare = np.isin(np.arange(len(shares)), rare)
-    groups = {"rare": shares[is_rare], "common": shares[~is_rare]} if rare else {"": shares}
-    eta = {"low": subset.eta_low, "high": subset.eta_high, "true": np.asarray(from_class_frequency(labels[labels >= 0]))}
-    expected = {"classes": expected_false_negatives(labels, negatives)}
-    frequencies = {group: [float(part.min()), float(part.max())] for group, part in groups.items()}
-    return _facts(settings, negatives, expected, lambda value: eta.get(value, value)) | {"frequencies": frequencies}
+    labels = source.labels[subset.train]
+    labels = labels[labels >= 0]
+    eta = {"low": subset.eta_low, "high": subset.eta_high, "true": from_class_frequency(labels)}
+    expected = {"classes": probability_of_shared_class(labels, np.ones(len(labels)))}
+    return _facts(settings, 2 * settings["training"]["batch_size"] - 2, expected, lambda value: eta.get(value, value))
 
 
 def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]) -> Facts:
     """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts."""
-    negatives, objective = settings["training"]["batch_size"] - 1, settings["objective"]
-    shares, is_trained = _shares(source, subset, settings["training"]["unit"])
+    objective, (rows, weights) = settings["objective"], _trained(source, subset, settings["training"]["unit"])
+    table = source.sentences.iloc[rows]
+    expected = {"texts": probability_of_shared_class(table["sentence"].factorize()[0], weights)}
+    if "eta true" in table:
+        expected["matches"] = np.average(table["eta true"], weights=weights)
 
     def eta_of(value: Any) -> Any:
         if not isinstance(value, str | Mapping):
             return value
         name = probability_name(value)
-        is_known = name in source.class_probabilities
-        return source.class_probability(name, objective.get("a"), objective.get("k"))[is_trained] if is_known else None
+        is_ready = name in source.class_probabilities
+        return source.class_probability(name, objective.get("a"), objective.get("k"))[rows] if is_ready else None
 
-    return _facts(settings, negatives, {key: negatives * share for key, share in shares.items()}, eta_of)
+    return _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of)
 
 
 @functools.lru_cache(1)
-def _shares(source: PairSource, subset: PairSubset, unit: str) -> tuple[dict[str, float], np.ndarray]:
-    """Return the share of the other pairs that have an anchor's text or match it, and which sentences are trained on."""
-    reports, images = np.unique(source.reports[subset.train], return_counts=True)
-    is_trained = source.sentences["report"].isin(reports).to_numpy()
-    table = source.sentences[is_trained]
-    owners = np.searchsorted(reports, table["report"].to_numpy(reports.dtype))
-    repeats = images if unit == "image" else np.ones_like(images)
-    shares = {"texts": expected_false_negatives(table["sentence"].factorize()[0], 1, owners, repeats)}
-    if "eta true" in table:
-        shares["matches"] = float(np.average(table["eta true"], weights=(repeats / np.bincount(owners))[owners]))
-    return shares, is_trained
+def _trained(source: PairSource, subset: PairSubset, unit: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the training sentences, and how often an epoch draws each of them on average."""
+    reports, images = source.sentences["report"], pd.Series(source.reports[subset.train]).value_counts()
+    rows = np.flatnonzero(reports.isin(images.index))
+    weights = (reports.map(images) if unit == "image" else 1.0) / reports.groupby(reports).transform("size")
+    return rows, weights.to_numpy()[rows]
 
 
-def _facts(settings: Mapping[str, Any], negatives: int, expected: dict[str, float], eta_of: Callable[[Any], Any]) -> Facts:
-    objective: Any = settings["objective"]
-    model: Any = model_of(settings, "objective")
-    eta = {}
-    for key in ETAS:
-        values = None if objective.get(key) is None else eta_of(objective[key])
-        if values is not None:
-            numbers = (*np.quantile(values, (0, 0.5, MOST, 1)), np.mean(values))
-            eta[key] = dict(zip(("minimum", "median", "most", "maximum", "mean"), map(float, numbers), strict=True))
-    doses = expected | {key: negatives * of["most"] for key, of in eta.items()}
-    return {"negatives": negatives, "expected": expected, "eta": eta, "dose": doses.get(model.dose(objective))}
+def _facts(settings: Mapping[str, Any], negatives: int, shares: Mapping[str, float], eta_of: Callable[[Any], Any]) -> Facts:
+    objective = settings["objective"]
+    facts: Facts = {"negatives": negatives, "expected": {key: float(negatives * share) for key, share in shares.items()}}
+    for value in (objective[key] for key in ETAS if objective.get(key) is not None):
+        if (eta := eta_of(value)) is not None:
+            numbers = (*np.quantile(eta, (0, MOST, 1)), np.mean(eta))
+            facts["eta"] = dict(zip(("minimum", "most", "maximum", "mean"), map(float, numbers), strict=True))
+            facts["only_eta"] = not any(objective.get(key) for key in OTHERS)
+    return facts

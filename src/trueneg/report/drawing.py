@@ -21,9 +21,8 @@ from trueneg.legible import escape_control_characters, legible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 else:
-    Axes = Figure = Text = Any
+    Axes = Figure = Any
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +109,14 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
     """Add the non-empty sentences as a footnote and attach the description, which lists the values, as alternative text."""
     from matplotlib.text import Text
 
-    missing: set[str] = set()
+    for axes in figure.axes:  # categories get their text only here
+        axes.get_xticklabels()
+        axes.get_yticklabels()
     text = legible(" ".join(sentence.strip() for sentence in sentences if sentence.strip()))
     # The layout engine reserves space below the axes only for the figure-wide x label.
     note = figure.supxlabel("", x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35, parse_math=False)
-    _choose_font(note, text)
+    families = _font_families(text + "".join(part.get_text() for part in figure.findobj(Text)))
+    note.set_fontfamily(families)
     for columns in range(min(int(figure.get_figwidth() * 17.5), LONGEST_LINE), 0, -1):
         note.set_text(textwrap.fill(text, columns))
         if note.get_window_extent().x1 <= RIGHT * figure.bbox.x1:
@@ -126,50 +128,38 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
         # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or name does not start one.
         if "\\mathdefault" not in part.get_text():
             part.set_text(_fitting(legible(part.get_text())))
-            missing |= _choose_font(part, part.get_text())
             part.set_parse_math("$" not in part.get_text())
-    for label in itertools.chain.from_iterable((*axes.get_xticklabels(), *axes.get_yticklabels()) for axes in figure.axes):
-        missing |= _choose_font(label, label.get_text())  # categories get their text only here
+            part.set_fontfamily(families)
+    return figure
+
+
+def _font_families(text: str) -> list[str]:
+    """Return DejaVu Sans and the installed fonts with characters that it lacks; name in the log what none of them has."""
+    from matplotlib import font_manager
+
+    missing, families = set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT)), [FONT]
+    for file in sorted(font_manager.findSystemFonts(), key=lambda file: ("Sans" not in file, file)) if missing else ():
+        if missing & _characters(file):
+            font_manager.fontManager.addfont(file)
+            families.append(font_manager.get_font(file).family_name)
+            missing -= _characters(file)
     if new := sorted(missing - REPORTED):
         scripts = ", ".join(sorted({unicodedata.name(character, "UNNAMED").split()[0] for character in new}))
         problem = f"no installed font has the characters {' '.join(new[:20])} ({scripts}), so figures show boxes in their place"
         log.warning("%s. Install a font that has them, such as Google's Noto fonts, then draw the figures again.", problem)
         REPORTED.update(new)
-    return figure
-
-
-def _choose_font(part: Text, text: str) -> set[str]:
-    """Draw what DejaVu Sans lacks with other installed fonts; return the characters that none of them has."""
-    from matplotlib import font_manager
-
-    missing, families = set("".join(text.split())) - _characters(font_manager.findfont(FONT))[1], [FONT]
-    for file in _other_fonts() if missing else ():
-        family, characters = _characters(file)
-        if missing & characters:
-            missing -= characters
-            font_manager.fontManager.addfont(file)
-            part.set_fontfamily(families := [*families, family])
-    warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)  # `finish` reports them
-    return missing
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)  # has just been said
+    return families
 
 
 @functools.cache
-def _characters(file: str) -> tuple[str, frozenset[str]]:
-    """Return the family and the characters of a font; none if matplotlib cannot read it, such as one with colour images."""
-    from matplotlib.ft2font import FT2Font
+def _characters(file: str) -> frozenset[str]:
+    """Return the characters of a font; none if matplotlib cannot read it, such as one with colour images."""
+    from matplotlib.font_manager import get_font
 
     with contextlib.suppress(OSError, RuntimeError):
-        return FT2Font(file).family_name, frozenset(map(chr, FT2Font(file).get_charmap()))
-    return "", frozenset()
-
-
-@functools.cache
-def _other_fonts() -> list[str]:
-    """Return the files of the installed fonts, sans serif and regular ones first, and of matplotlib's mathematical one."""
-    from matplotlib import font_manager
-
-    files = sorted(font_manager.findSystemFonts(), key=lambda file: ("Sans" not in file, "Regular" not in file, file))
-    return [*files, font_manager.findfont("STIXGeneral")]
+        return frozenset(map(chr, get_font(file).get_charmap()))
+    return frozenset()
 
 
 def _fitting(text: str) -> str:

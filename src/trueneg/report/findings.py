@@ -25,25 +25,10 @@ from trueneg.report.metrics import (
 )
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
-from trueneg.stats.comparison import NOT_ABOVE_CHANCE
+from trueneg.stats.comparison import AT_CHANCE, NEAR_CHANCE
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval
-AT_CHANCE = "not above chance"
-CHANCE_LABELS = (AT_CHANCE, NOT_ABOVE_CHANCE)  # of a baseline that reaches no more than chance, or that may do so
-
-
-def headroom_label(label: str, excess: Any, metric: str) -> str:
-    """Return the label of a data set's headroom, which says if even the better end of an interval is not above chance.
-
-    Args:
-        label: label from :func:`trueneg.stats.comparison.headroom`.
-        excess: row from :func:`trueneg.stats.comparison.over_chance`.
-        metric: name of the measured metric.
-    """
-    end = excess["high" if higher_is_better(metric) else "low"]
-    end = excess["difference"] if pd.isna(end) else end  # equal values
-    return AT_CHANCE if label == NOT_ABOVE_CHANCE and (end <= 0 if higher_is_better(metric) else end >= 0) else label
 
 
 def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, about_chance: str = "") -> str:
@@ -54,18 +39,17 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, 
         metric: name of the measured metric.
         baseline: display name of the uncorrected objective.
         oracle: display name of the objective that knows the false negatives, if there is one.
-        about_chance: a few words on what chance is.
+        about_chance: a few words on what chance is, in brackets.
     """
     seeds = seed_count([row["seeds"]])
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
         return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
     reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
-    chance = amount(row["chance"], metric) + (f" ({about_chance})" if about_chance else "")
-    level = f"{reached}, chance is {chance} ({LEVEL} intervals, {seeds})"
+    level = f"{reached}, chance is {amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals, {seeds})"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
-    if row["label"] in CHANCE_LABELS:
+    if row["label"] in (AT_CHANCE, NEAR_CHANCE):
         return f"{baseline} is {row['label']}: {of_oracle}; {level}"
     return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
 
@@ -191,7 +175,7 @@ def _of_contrast(gathered: Gathered) -> str:
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
     of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
-    if of_dataset["label"] in CHANCE_LABELS:
+    if of_dataset["label"] in (AT_CHANCE, NEAR_CHANCE):
         clauses.append(f"{primary.baseline} is {of_dataset['label']}")
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))

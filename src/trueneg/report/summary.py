@@ -13,14 +13,14 @@ from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.findings import answer, headroom_label, headroom_sentence
+from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
-from trueneg.stats.comparison import headroom, over_chance, primary_contrast, select, selected
+from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
@@ -182,8 +182,6 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
         labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
-        excess = over_chance(of_dataset, primary.baseline, chance, measured).iloc[0]
-        labelled = labelled.assign(label=headroom_label(labelled["label"].item(), excess, measured.metric))
         names = shown[label, primary.baseline], shown.get((label, primary.oracle))
         parts.append(labelled.assign(sentence=headroom_sentence(labelled.iloc[0], measured.metric, *names, about_chance)))
     contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
@@ -201,13 +199,14 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return json.loads(table.to_json(orient="records"))
 
 
-def _chance(study: Any, rows: pd.DataFrame) -> tuple[float | pd.Series, str]:
-    """Return the chance level of the primary measurement, by seed if it depends on the data, and a few words on what it is."""
+def _chance(study: Any, rows: pd.DataFrame) -> tuple[float, str]:
+    """Return the chance level of the primary measurement, and what it is, in brackets."""
     measured = study.primary.measurement
     task = next(task for key, task in measured_by(study).items() if key.task == measured.task)
     chance: Any = task.chance(measured)
     if not isinstance(chance, Mapping):
         return chance, ""
+    # Chance is averaged because the sizes of the splits vary slightly between seeds.
     test = rows[rows["split"] == "test"]
-    levels = [(level.rows_of(test).groupby("seed")["value"].mean(), what) for level, what in chance.items()]
-    return next((level for level in levels if set(test["seed"]) <= set(level[0].index)), levels[-1])
+    levels = [(level.rows_of(test)["value"].mean(), what and f" ({what})") for level, what in chance.items()]
+    return next((level for level in levels if pd.notna(level[0])), levels[-1])

@@ -26,8 +26,7 @@ HEADROOM = [
 ]
 # Labels of a data set's headroom.
 CLEAR, UNCLEAR, UNKNOWN = "clear headroom", "no clear headroom", "unknown headroom"
-NOT_ABOVE_CHANCE = "not clearly above chance"
-CHANCE = "chance"  # stands for an objective
+AT_CHANCE, NEAR_CHANCE = "not above chance", "not clearly above chance"  # by the baseline's mean, or by its interval
 
 CONFIDENCE = 0.95  # level of all intervals
 SIGNIFICANT = 0.05  # level of all tests
@@ -333,12 +332,7 @@ def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
 
 
 def headroom(
-    rows: pd.DataFrame,
-    baseline: str,
-    oracle: str | None,
-    chance: float | pd.Series,
-    measured: Measurement,
-    higher_is_better: bool = True,
+    rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement, higher_is_better: bool = True
 ) -> pd.DataFrame:
     """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
 
@@ -348,15 +342,15 @@ def headroom(
         rows: tidy rows, one variant per objective.
         baseline: the uncorrected objective.
         oracle: the objective that knows the false negatives; None: the headroom is unknown.
-        chance: chance level of the metric, in its own unit (accuracy: share of the largest class), or that of each seed, by seed.
+        chance: chance level of the metric, in its own unit.
         measured: measurement to check.
         higher_is_better: whether larger values of the metric are better.
 
     Returns:
-        One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``
-        (its mean), ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above chance`` (whether the
-        interval of :func:`over_chance` lies on the better side of zero) and ``label``: :data:`NOT_ABOVE_CHANCE`, :data:`CLEAR`
-        (the interval of the difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no
+        One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
+        ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above chance`` (whether the baseline's
+        interval lies on the better side of chance) and ``label``: :data:`AT_CHANCE`, :data:`NEAR_CHANCE`, :data:`CLEAR` (the
+        interval of the difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no
         interval).
 
     Raises:
@@ -372,22 +366,15 @@ def headroom(
     else:
         gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
         table = table[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
-    excess = over_chance(rows, baseline, chance, measured)
-    table["chance"] = excess["baseline mean"]
-    edge = excess["low" if higher_is_better else "high"]
-    edge = edge.where(edge.notna() | (table["seeds"] < 2), excess["difference"])  # if values are equal, the edge is the mean
-    table["above chance"] = edge > 0 if higher_is_better else edge < 0
+    table["chance"] = chance
+    edge = table["baseline low" if higher_is_better else "baseline high"]
+    edge = edge.where(edge.notna() | (table["seeds"] < 2), table["baseline mean"])  # if values are equal, the edge is the mean
+    at_chance = (table["baseline mean"] - chance) * (1 if higher_is_better else -1) <= ROUNDING * abs(chance)
+    table["above chance"] = ~at_chance & (edge > chance if higher_is_better else edge < chance)
     gains = table["low"] > 0 if higher_is_better else table["high"] < 0
-    cases = [edge.isna(), ~table["above chance"], table["low"].isna(), gains]
-    table["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
+    cases = [edge.isna(), at_chance, ~table["above chance"], table["low"].isna(), gains]
+    table["label"] = np.select(cases, [UNKNOWN, AT_CHANCE, NEAR_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
     return table[HEADROOM]
-
-
-def over_chance(rows: pd.DataFrame, baseline: str, chance: float | pd.Series, measured: Measurement) -> pd.DataFrame:
-    """Return the paired differences of a baseline from chance on the test split; arguments as in :func:`headroom`."""
-    rows = measured.rows_of(rows[(rows["split"] == "test") & (rows["objective"] == baseline)])
-    level = rows["seed"].map(chance) if isinstance(chance, pd.Series) else float(chance)
-    return paired_differences(pd.concat([rows, rows.assign(objective=CHANCE, value=level)]), CHANCE, [baseline])
 
 
 def primary_contrast(

@@ -2,6 +2,8 @@
 
 import re
 
+import regex
+
 from trueneg.text.words import UNSPACED
 
 MARK = "XXXX"  # replaces every de-identification mark: one word, which a vocabulary can include
@@ -13,7 +15,9 @@ ENUMERATION = re.compile(
 LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTILINE)  # also: Chest 1. No acute disease
 MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
 # A line break within a text of a script without spaces, or after its punctuation.
-WRAPPED = re.compile(rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n[^\S\n]*(?=[{UNSPACED}\u3001-\u303f\uff01-\uff65])")
+WRAPPED = regex.compile(
+    rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n[^\S\n]*(?=[{UNSPACED}\u3001-\u303f\uff01-\uff65])"
+)
 
 
 def clean(text: str, language: str = "en") -> str:

@@ -55,14 +55,15 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    segment, began = _segmenter(language), time.thread_time()
+    paragraphs, began = clean(text, language).split("\n"), time.thread_time()
+    if language == NO_LANGUAGE:
+        return list(filter(None, paragraphs))
     sentences: list[str] = []
-    for paragraph in clean(text, language).split("\n"):
-        for part in [paragraph] if language == NO_LANGUAGE else PART.findall(paragraph):
-            sentences += map(str.strip, segment(part))
-            if time.thread_time() - began > LIMIT:
-                problem = f"splitting its {len(text):,} characters into sentences takes more than {LIMIT:g} s"
-                raise TimeoutError(f"{problem}. Shorten it, or set language to none, so that each paragraph is one sentence.")
+    for part in itertools.chain.from_iterable(map(PART.findall, paragraphs)):
+        sentences += map(str.strip, _segmenter(language)(part))
+        if time.thread_time() - began > LIMIT:
+            problem = f"splitting it into sentences takes more than {LIMIT:g} s"
+            raise TimeoutError(f"{problem}. Shorten it, or set language to none, so that each paragraph is one sentence.")
     return [sentence for sentence in sentences if has_words(sentence)]
 
 
@@ -125,11 +126,9 @@ def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Pa
 
 @functools.cache
 def _segmenter(language: str) -> Callable[[str], list[str]]:
-    """Return pySBD's function for a language, with another pattern of references, or one that keeps paragraphs whole."""
+    """Return pySBD's function for a language, with another pattern of references."""
     import pysbd
 
-    if language == NO_LANGUAGE:
-        return lambda paragraph: [paragraph]
     segmenter: Any = pysbd.Segmenter(language=language, clean=False)
     segmenter.language_module = type("Rules", (segmenter.language_module,), {"NUMBERED_REFERENCE_REGEX": REFERENCE})
     return segmenter.segment

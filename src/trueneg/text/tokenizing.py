@@ -41,8 +41,7 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
     special = [*SPECIAL, *(f"##{character}" for character in characters if _continues_words(character, latin))]
     least = len(special) + len(characters)
     if vocabulary < least:
-        problem = f"vocabulary is {vocabulary}; expected at least {least}: {len(characters)} characters occur"
-        raise ValueError(f"{problem}, most of them also within words. Raise it.")
+        raise ValueError(f"vocabulary is {vocabulary}; expected at least {least} for the {len(characters)} characters. Raise it.")
     # Keep every character and every pair, however rare.
     limits = {"min_frequency": 0, "limit_alphabet": vocabulary, "initial_alphabet": characters}
     learner.train_from_iterator(sentences, vocabulary, **limits, special_tokens=special, show_progress=False)
@@ -56,9 +55,9 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
 
 def _continues_words(character: str, latin: bool) -> bool:
     """Return whether a character occurs within words: letters, digits, vowel signs and emoji, but not Chinese characters."""
-    other = not latin and not character.isascii()
-    sign = other and unicodedata.category(character)[0] in "MS"
-    return (character.isalnum() or sign) and not (other and unicodedata.name(character, "").startswith("CJK "))
+    if latin or character.isascii():
+        return character.isalnum()
+    return unicodedata.category(character)[0] in "LNMS" and not unicodedata.name(character, "").startswith("CJK ")
 
 
 def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
@@ -73,13 +72,11 @@ def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
         The share of the tokens that are unknown to its vocabulary, and the number of texts that are longer, in a sentence; empty
         if there are none.
     """
-    # Byte-level vocabularies know everything; some name another special token as the unknown one.
-    others = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
-    unknown = None if tokenizer.unk_token_id in others else tokenizer.unk_token_id
-    encoded = tokenizer(list(texts), verbose=False)["input_ids"]
-    missing, long = sum(ids.count(unknown) for ids in encoded), sum(len(ids) > longest for ids in encoded)
+    # Without special tokens, because some byte-level vocabularies, which know everything, name one of them as the unknown one.
+    encoded = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    missing = sum(ids.count(tokenizer.unk_token_id) for ids in encoded)
+    long = sum(len(ids) + tokenizer.num_special_tokens_to_add() > longest for ids in encoded)
     parts = [f"{long:,} of {len(texts):,} texts have more than {longest:,} tokens"] if long else []
     if missing:
-        share, affected = missing / sum(map(len, encoded)), sum(unknown in ids for ids in encoded)
-        parts.append(f"{share:.2%} of the tokens, in {affected:,} of {len(texts):,} texts, are unknown to the vocabulary")
+        parts.append(f"{missing / sum(map(len, encoded)):.2%} of the tokens are unknown to the vocabulary")
     return " and ".join(parts)

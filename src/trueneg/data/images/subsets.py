@@ -80,7 +80,7 @@ def make_subset(
         raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
     own = np.flatnonzero(source.is_validation)
     if len(own) and not validation:
-        problem = f"dataset.validation is 0, but source {source.name} has a validation split ({len(own):,} images)"
+        problem = f"dataset.validation is 0, but source {source.name} has a validation split"
         raise UserError(f"{problem}; remove dataset.validation to use it, or move its images to train.")
     validation = 0 if len(own) else validation
     _check_class_sizes(source, needed=(1 if official else 2) + (validation > 0))
@@ -97,8 +97,8 @@ def make_subset(
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
     train = np.sort(np.concatenate([pool[imbalanced_indices(labels[pool], fraction, rare, seed)], unlabelled]))
     eta = class_probabilities(fraction, len(source.class_names), len(rare))
-    held_out_for_validation = own if len(own) else remaining[chosen]
-    return Subset(seed, train, pool, held_out_for_validation, held_out, rare, *eta, source_checksum=source.checksum)
+    validation_split = own if len(own) else remaining[chosen]
+    return Subset(seed, train, pool, validation_split, held_out, rare, *eta, source_checksum=source.checksum)
 
 
 def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
@@ -119,8 +119,7 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
     is_left = ~source.is_test & ~source.is_validation & (source.labels >= 0)
     sizes = np.bincount(source.labels[is_left], minlength=len(source.class_names))
     if sizes.min() < needed:
-        splits = "splits" if source.is_validation.any() else "test split"
-        problem = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official {splits}"
+        problem = f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the official splits"
         expected = f"at least {needed}, one per split"
         raise UserError(f"source {source.name}: {problem}; expected {expected}; add images or remove the class.")
 

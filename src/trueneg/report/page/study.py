@@ -88,8 +88,8 @@ def study_page(folder: Path) -> StudyPage:
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
-    # Other seeds differ slightly, if at all; runs of earlier versions have no such facts.
-    of_seed = [run for run in runs if run["seed"] == runs[0]["seed"] and "false_negatives" in run]
+    described = [run for run in runs if "false_negatives" in run]  # not those of earlier versions
+    of_seed = (run for run in described if run["seed"] == described[0]["seed"])  # other seeds differ slightly, if at all
     facts = ((run["dataset"], run["objective"], run["false_negatives"]) for run in of_seed)
     about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")
     drawings = registry.figures_by_name(study)

@@ -73,8 +73,6 @@ class Objective(Settings):
         OF_TRAINING: settings that the training uses, and not the loss.
         TRAINED: whether there is anything to train.
         NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
-        DOSE: what the objective corrects for, without which it is numerically the uncorrected loss: the name of its setting that
-            holds η, or a kind of false negatives (:data:`trueneg.report.known_data.SHARED`); None: neither.
         MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
     """
 
@@ -86,12 +84,6 @@ class Objective(Settings):
     TRAINED: ClassVar[bool] = True
     NEEDS_POOLED: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
-    DOSE: ClassVar[str | None] = None
-
-    @classmethod
-    def dose(cls, settings: Mapping[str, Any]) -> str | None:
-        """Return :attr:`DOSE` with these settings; None if they change the loss in other ways, too."""
-        return None if settings.get("targets") is not None or settings.get("decoupled") or settings.get("beta") else cls.DOSE
 
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:

@@ -11,16 +11,12 @@ from trueneg.specs.settings import Boolean, Sweepable
 class TwoViewDebiased(TwoViewObjective):
     """DCL: subtracts the expected share of false negatives."""
 
-    DOSE = "class_probability"
-
     name: Literal["dcl"]
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
 
 
 class PairDebiased(ProbabilityObjective):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
-
-    DOSE = "class_probability"
 
     name: Literal["dcl"]
     bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")

@@ -12,8 +12,6 @@ from trueneg.specs.settings import Boolean, NonNegative, Sweepable
 class TwoViewHardNegative(TwoViewObjective):
     """HCL: like DCL, with more weight on near negatives; class_probability 0 gives hardness weighting without debiasing."""
 
-    DOSE = "class_probability"
-
     name: Literal["hcl"]
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
     beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
@@ -21,8 +19,6 @@ class TwoViewHardNegative(TwoViewObjective):
 
 class PairHardNegative(ProbabilityObjective):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
-
-    DOSE = "class_probability"
 
     name: Literal["hcl"]
     beta: Sweepable[NonNegative] = Field(1.0, description=BETA)

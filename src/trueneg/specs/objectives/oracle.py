@@ -25,10 +25,6 @@ class Oracle(EstimatorObjective):
 class TwoViewOracle(Oracle, TwoViewObjective):
     """The mass over the known true negatives: uses labels to show the possible gain; not a usable method."""
 
-    DOSE = "classes"
-
 
 class PairOracle(Oracle, PairObjective):
     """The mass over the known true negatives: uses the truth to show the possible gain; not a usable method."""
-
-    DOSE = "matches"

@@ -15,7 +15,6 @@ class SameSentence(PairObjective):
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
     LOSS = "oracle"
     MATCHES_REPORTS = True
-    DOSE = "texts"
     OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]

@@ -17,8 +17,6 @@ class TwoViewUncorrected(TwoViewObjective):
 class PairUncorrected(PairObjective):
     """CL on pairs, with an optional control that drops the gradients of some anchors."""
 
-    DOSE = "switched_off_by"
-
     name: Literal["cl"]
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
         None, description="control: anchors that DCL with this η would clamp get no gradient; the others are uncorrected"

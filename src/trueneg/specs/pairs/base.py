@@ -37,9 +37,7 @@ class OwnTextSettings(TextSettings):
         description="name of the column with patients, or other groups that must not be split between training and test; "
         "none: each report (or image) is its own group",
     )
-    language: Language = Field(
-        "en", description="language of the texts, which tells where sentences end; none: each paragraph is one sentence"
-    )
+    language: Language = Field("en", description="language, which tells where sentences end; none: each paragraph is a sentence")
     restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 
 

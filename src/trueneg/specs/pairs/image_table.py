@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trueneg.specs.pairs.base import OwnTextSettings, SplitPairSettings
 from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
@@ -23,12 +23,6 @@ class ImageTableSettings(OwnTextSettings):
         description="true: leave out and count rows without an image, text or patient, with a missing image file, or with the "
         "image and text of an earlier row, up to a tenth of all rows; a number or a share: up to so many; false: refuse them",
     )
-
-    @model_validator(mode="after")
-    def _language_of_whole_texts(self):
-        if self.language != "en" and not self.split_sentences:
-            raise ValueError(f".language is {self.language}, but split_sentences is false: no text is split; remove one of them")
-        return self
 
 
 class ImageTablePairSettings(SplitPairSettings):

@@ -57,7 +57,7 @@ class Task(Settings):
         """Return the chance level of a measurement of this task; None: unknown.
 
         If it depends on the data, return the measurements that may hold it, each with a few words on what it is, which may be
-        empty; the first one that the rows of all seeds contain counts.
+        empty; the first one that the rows contain counts.
         """
         return self.CHANCE.get(measured.metric)
 

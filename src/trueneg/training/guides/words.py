@@ -40,7 +40,7 @@ class WordOverlap:
     """
 
     def __init__(self, texts: Sequence[str]):
-        self._vectors = TfidfVectorizer(dtype=np.float32, token_pattern=TERM.pattern).fit_transform(texts)
+        self._vectors = TfidfVectorizer(dtype=np.float32, tokenizer=TERM.findall, token_pattern=None).fit_transform(texts)
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Return (B, B) cosines between texts, given (B,) indices; all on the CPU."""

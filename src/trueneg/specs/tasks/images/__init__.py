@@ -8,7 +8,6 @@ from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
 LARGEST_CLASS = Measurement("largest class", "share")
-EARLIER = "the largest class may have more, but its share was not measured with these runs"
 
 
 class AccuracyTask(Task):
@@ -21,10 +20,12 @@ class AccuracyTask(Task):
 
     def chance(self, measured: Measurement) -> dict[Measurement, str] | None:
         """Return the share of the largest class for all images; 1 / classes for groups of classes, and in earlier rows."""
-        guessing = Measurement(measured.task, "chance")
-        if measured.group is not None or measured.metric != "accuracy":
-            return {guessing: "1 / classes"} if measured.metric == "accuracy" else None
-        return {LARGEST_CLASS: "the share of the largest class", guessing: f"1 / classes; {EARLIER}"}
+        if measured.metric != "accuracy":
+            return None
+        largest = {} if measured.group else {LARGEST_CLASS: "the share of the largest class"}
+        return largest | {
+            Measurement(measured.task, "chance"): "1 / classes" + ", as the largest was not measured" * bool(largest)
+        }
 
 
 def accuracies(study: Any, task: str, labels: str, fraction: float | None = None) -> Iterator[Measurement]:

@@ -10,9 +10,7 @@ class LargestClass(AccuracyTask):
     """Always measured, for every image study: what accuracies on all images are compared with as chance."""
 
     ROWS = (LARGEST_CLASS.task,)
-    METRICS: ClassVar = {
-        LARGEST_CLASS.metric: DisplayedMetric("share of the largest class", 100.0, "%", "points", higher_is_better=None)
-    }
+    METRICS: ClassVar = {LARGEST_CLASS.metric: DisplayedMetric("share of the largest class", 100.0, "%", higher_is_better=None)}
 
 
 TASK = LargestClass
