@@ -1,5 +1,7 @@
 """User errors, reported in a sentence instead of a traceback."""
 
+from collections.abc import Iterator
+
 from trueneg.legible import legible, shortened
 
 
@@ -17,3 +19,10 @@ class UserError(Exception):
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an exception is an out-of-memory error; torch's is matched by name, so that torch need not be imported."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and the exceptions that led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

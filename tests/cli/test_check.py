@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.cli import estimates
 from trueneg.cli.estimates import SUSTAINED
 from trueneg.cli.main import main
 from trueneg.config.order import SIZES, relative_cost
@@ -19,12 +18,6 @@ from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
-
-
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch):
-    """Measure no large networks."""
-    monkeypatch.setattr(estimates, "MEASURED_OPERATIONS", 1e10)
 
 
 def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypatch, capsys):
@@ -213,14 +206,14 @@ def test_on_a_cpu_these_tasks_are_named(tasks, tmp_path, monkeypatch, capsys):
     assert ("evaluation itself is not estimated" in output) != bool(tasks)
 
 
-def test_cpu_runs_are_measured_before_their_data_exist(tmp_path, monkeypatch, capsys):
+def test_cpu_runs_are_estimated_before_their_data_exist(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(ROOT / "config/studies/phantom_small.yaml")]) == 0
     output = capsys.readouterr().out
     studies = read_configuration([ROOT / "config/studies/phantom_small.yaml"]).studies
     count = len(all_runs("phantom_small", studies["phantom_small"]))
     assert f"{count} runs to train in " in output
-    assert "from a measurement of a few updates on this machine" in output
+    assert "from the speed of a ResNet-18 on this machine" in output
     assert "unknown" not in output
     assert "GPU" not in output
 

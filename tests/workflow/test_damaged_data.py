@@ -27,7 +27,7 @@ def test_an_image_study_leaves_out_a_seventh_and_says_so(tmp_path):
     damaged = write_damaged_folder(project.path / "data/mine")
     dataset = {"source": "image_folder", "path": "data/mine", "resolution": 16, "test": 0.25, "validation": 0.1}
     settings = {"rare_classes": [], "fraction": 1.0}
-    study = tiny_study(dataset=dataset | settings | {"skip_incomplete": 0.2}, augmentation={"crop": 1.0}, seeds=2)
+    study = tiny_study(dataset=dataset | settings | {"skip_incomplete": 0.2}, augmentation={"name": "digits"}, seeds=2)
     study["training"]["batch_size"] = 16
     study["evaluation"]["linear_probe"]["label_fractions"] = [1.0]
     project.configure(own=study)
@@ -39,7 +39,7 @@ def test_an_image_study_leaves_out_a_seventh_and_says_so(tmp_path):
     assert np.bincount(source.labels).tolist() == [EACH - 5] * len(CLASSES)
     assert counts(source.skipped) == (damaged, len(CLASSES) * EACH, damaged)
     logs = "".join(path.read_text() for path in (project.path / "results").rglob("*.log"))
-    page = (project.path / "results/own/index.html").read_text()
+    page = (project.path / "results/index.html").read_text()
     for shown in (checked.stdout, logs, page):
         assert source.skipped in shown
     for record in RunStore(project.path / "results/runs").records().values():
@@ -56,7 +56,9 @@ def test_an_image_text_study_leaves_out_a_seventh_and_says_so(tmp_path):
     dataset = {"source": "image_table", "text": "words", "resolution": 32, "colour": True, "test": 0.3}
     world = tiny_world(dataset=dataset, figures={})
     world["objectives"] = {name: world["objectives"][name] for name in ("CL", "DCL-LM")}
-    world["primary"] = {"treatment": "DCL-LM", "baseline": "CL", "oracle": None}
+    world["evaluation"] = {"retrieval": {"ks": [1]}}
+    world["primary"] = {"task": "retrieval sentence", "metric": "R", "labels": "report", "direction": "text to image", "k": 1}
+    world["primary"] |= {"treatment": "DCL-LM", "baseline": "CL"}
     project.configure(words=words, world=world)
     checked = project.trueneg("check", "study.yaml")
     assert checked.returncode == 0, checked.stderr
@@ -71,7 +73,7 @@ def test_an_image_text_study_leaves_out_a_seventh_and_says_so(tmp_path):
     assert sorted(kinds) == sorted(count for kind, count in wrong.items() if kind != "image")
     assert len(source.images) == PAIRS - 20
     logs = "".join(path.read_text() for path in (project.path / "results").rglob("*.log"))
-    page = (project.path / "results/world/index.html").read_text()
+    page = (project.path / "results/index.html").read_text()
     for sentence in (rows, images):
         for shown in (checked.stdout, logs, page):
             assert sentence in shown

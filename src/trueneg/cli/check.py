@@ -2,19 +2,20 @@
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trueneg.cli.estimates import estimated_time
 from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs
-from trueneg.cli.planned_networks import check_language_models, check_networks, missing_networks, refuse_schedules
+from trueneg.cli.planned_networks import check_language_models, check_networks, missing_networks
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.runs import Job, Run, datasets, families, jobs
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.data import false_negatives
 from trueneg.data.false_negatives import Facts
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
@@ -87,6 +88,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path, every_image: bool) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
+    known: Any = false_negatives.of_views if isinstance(study, ImageStudy) else false_negatives.of_pairs
     facts: list[tuple[str, str, Facts]] = []
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
@@ -101,8 +103,8 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
                 changes = [change for change in sources[label].changes if change not in lines]
                 lines += [f"{label}: {sources[label].description}", *changes]
             data, state = sources[label], "missing"
-            if data.facts is not None and run.seed == job.runs[0].seed:
-                facts.append((label, run.objective, data.facts(run.settings)))
+            if data.source is not None and run.seed == job.runs[0].seed:
+                facts.append((label, run.objective, known(data.source, data.subset, run.settings)))
             if data.checksum is not None and not is_open:
                 state = _state(store, run, run_id(run, data.checksum(run.settings)))
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
@@ -119,7 +121,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         lines.append(f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}")
     lines += _outdated(results, results / name / "artefacts/runs.json")
     runs = [(run, data) for of_jobs in missing.values() for job in of_jobs for run, data in job]
-    refuse_schedules([(run, data) for run, data in runs if data.images and run.settings["objective"]["name"] not in NOT_TRAINED])
+    refuse_schedules(runs)
     if isinstance(study, ImageTextStudy):
         absent_files = [f"MISSING {part}" for part in missing_networks(study)]
         lines += absent_files or check_networks(runs, 1 if study.dataset.greyscale else 3)
@@ -191,6 +193,16 @@ def _outdated(results: Path, path: Path) -> list[str]:
     lines = [f"{stale} of {len(evaluated)} runs have stale rows: {remedy}"] if stale else []
     changed = Counter(filter(None, map(DataChanges(results).of_files, evaluated)))
     return lines + [f"{count} of {len(evaluated)} runs: {sentence}" for sentence, count in changed.items()]
+
+
+def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
+    """Check batch size and warm-up against the number of images, as the training job does."""
+    from trueneg.training.loop import planned_updates
+
+    for run, data in runs:
+        training = run.settings["training"]
+        if data.subset is not None and run.settings["objective"]["name"] not in NOT_TRAINED:
+            planned_updates(training, data.samples(training), data.subset.seed)
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:

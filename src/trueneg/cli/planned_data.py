@@ -12,13 +12,10 @@ import pandas as pd
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import RunSettings, pairs_key
-from trueneg.data import false_negatives
-from trueneg.data.decoding import open_image
 from trueneg.data.image_cache import LONGEST
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import drawing_settings, load_source
-from trueneg.data.images.pixels import is_grey
 from trueneg.data.images.subsets import TEST_FRACTION, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
@@ -47,10 +44,10 @@ class PlannedData(NamedTuple):
         changes: lines about files that changed or are missing.
         images: number of training images; 0: not known yet.
         units: number of pairs per epoch, by ``training.unit``; empty for images without texts.
-        checksum: returns a run's data checksum; None: not known yet.
-        shape: channels, height and width of the images; None: not known yet.
+        checksum: returns a run's data checksum; None: the images have not been decoded.
+        source: the images and their labels or texts, without pixels if they have not been decoded; None: not known yet.
+        subset: the first seed's subset of the source.
         sentences: training sentences, with repetitions; empty if they are not known yet.
-        facts: returns what is known about a run's false negatives; None: not known yet.
     """
 
     description: str
@@ -58,9 +55,9 @@ class PlannedData(NamedTuple):
     images: int = 0
     units: Mapping[str, int] = {}
     checksum: Callable[[RunSettings], str] | None = None
-    shape: tuple[int, ...] | None = None
+    source: Any = None
+    subset: Any = None
     sentences: Sequence[str] = ()
-    facts: Callable[[RunSettings], false_negatives.Facts] | None = None
 
     def samples(self, training: Mapping[str, Any]) -> int:
         """Return the number of samples per epoch: images, or pairs of images and sentences."""
@@ -76,18 +73,16 @@ def planned_images(dataset: Mapping[str, Any], seed: int, results: Path, every_i
     images = data_input.of_images(dataset)
     decoded = results / f"{images.place}.npz"
     changes = compare_files(images, results).sentences if decoded.is_file() else []
-    is_current, checked, shape = decoded.is_file() and not changes, "", None
+    is_current, checked = decoded.is_file() and not changes, ""
     try:
         listed = None
         if dataset["source"] in OWN and not is_current and not every_image:
             listed = importlib.import_module(f"trueneg.data.images.sources.{dataset['source']}").listed(dataset["path"])
-        if listed is not None and len(listed.images) > DECODED:
-            checked = f"; {opened(listed.images, images.settings, every_image)}"
-            first = listed.images.part(slice(OPENED))
-            size = open_image(next(first.read())).size[::-1] if dataset["resolution"] is None else [dataset["resolution"]] * 2
-            shape = (1 if all(map(is_grey, first.read())) else 3, *size)
-            arrays = listed._replace(images=np.zeros((len(listed.images), 1, 0, 0), np.uint8))._asdict()
-            source = ImageSource(data_name(dataset["source"], dataset["path"]), **arrays)
+        if listed is not None and len(listed.images) > DECODED and dataset["resolution"] is not None:
+            checked, usable = opened(listed.images, images.settings, every_image)
+            arrays = {key: getattr(listed, key)[usable] for key in ("labels", "is_test", "is_validation")}
+            pixels, name = np.zeros((len(usable), 1, 0, 0), np.uint8), data_name(dataset["source"], dataset["path"])
+            source = ImageSource(name, pixels, class_names=listed.class_names, **arrays)
         else:
             source = read_source(decoded) if is_current else load_source(**images.settings)
     except UserError as error:
@@ -101,14 +96,13 @@ def planned_images(dataset: Mapping[str, Any], seed: int, results: Path, every_i
     held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
     own = " (the data's own; dataset.validation is not used)" if source.is_validation.any() else ""
     description = (
-        f"{source.name}, {(shape or source.images.shape)[-1]} px; training {len(subset.train) - unlabelled:,} of "
+        f"{source.name}{'' if checked else f', {source.images.shape[-1]} px'}; training {len(subset.train) - unlabelled:,} of "
         f"{len(subset.pool):,} images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
-        f"{len(subset.validation):,}{own}, test {len(subset.test):,}{held_out}{checked}"
+        f"{len(subset.validation):,}{own}, test {len(subset.test):,}{held_out}{f'; {checked}' if checked else ''}"
         f"{f'; {source.skipped}' if source.skipped else ''}"
     )
-    checksum = None if shape else functools.partial(data_checksum, source)
-    facts = functools.partial(false_negatives.of_views, source, subset)
-    return PlannedData(description, changes, len(subset.train), {}, checksum, shape or source.images.shape[1:], facts=facts)
+    checksum = None if checked else functools.partial(data_checksum, source)
+    return PlannedData(description, changes, len(subset.train), {}, checksum, source, subset)
 
 
 def planned_pairs(
@@ -126,51 +120,38 @@ def planned_pairs(
         absent = source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if path.is_file() and not changes:
-        return _joined(path, dataset, seed)
-    check_own_table(images)
-    again = list(changes) if path.is_file() else []
-    description = f"images and sentences will be created{' again' if again else ''} from the reports of {dataset['text']}"
-    if dataset["source"] != "image_table" or source_module("image_table").missing_files(images.settings):
-        return PlannedData(description, again)
-    texts = source_module("image_table").read_texts(images.settings)
-    read = source_module("image_table").read_images(images.settings, {"sentences": texts}, threads=1)
-    checked = opened(read.images, images.settings, every_image, LONGEST)
-    no_pixels = np.zeros((len(read.reports), len(read.mode), 0, 0), np.uint8)
-    sentences = texts[texts["report"].isin(read.reports)].rename(columns={"text": "sentence"})
-    source = bare_pairs(no_pixels, read.reports, read.patients, sentences)
-    planned = _of_pairs(source, pd.DataFrame(), dataset, seed)
-    description += f": {len(no_pixels):,} images with {len(sentences):,} texts, training {planned.images:,} images; {checked}"
-    usable = () if images.settings["split_sentences"] else planned.sentences
-    return planned._replace(description=description, changes=again, sentences=usable)
+        from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
 
-
-def bare_pairs(images: np.ndarray, reports: np.ndarray, patients: np.ndarray, sentences: pd.DataFrame) -> PairSource:
-    """Return images and sentences without labels and classes."""
-    nothing, index = np.zeros((len(images), 0)), sentences.groupby("report").cumcount()
-    sentences = sentences.assign(index=index, **{"class": -1})
-    labels = nothing.astype(np.float32), (), nothing.astype(bool)
-    return PairSource("image_table", images, reports, patients, sentences, *labels)
-
-
-def _joined(path: Path, dataset: Mapping[str, Any], seed: int) -> PlannedData:
-    """Describe a file of images and sentences."""
-    from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
-
-    pairs = read_pairs(path)
-    planned = _of_pairs(pairs, privacy.read_table(beside(path, "splits"))[0], dataset, seed)
-    description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
-    description += f"; training {planned.images:,} images{f'; {pairs.skipped}' if pairs.skipped else ''}"
-    return planned._replace(description=description, checksum=functools.partial(checksum_of_pairs, pairs))
-
-
-def _of_pairs(source: PairSource, splits: pd.DataFrame, dataset: Mapping[str, Any], seed: int) -> PlannedData:
-    """Count the training images of a seed, whose images may have no pixels yet."""
+        again: list[str] = []
+        source, splits = read_pairs(path), privacy.read_table(beside(path, "splits"))[0]
+        checksum: Any = functools.partial(checksum_of_pairs, source)
+        description = f"{source.name}, {len(source.images):,} images of {source.size[0]} px, {len(source.sentences):,} sentences"
+        checked = source.skipped
+    else:
+        check_own_table(images)
+        again, checksum, splits = list(changes) if path.is_file() else [], None, pd.DataFrame()
+        description = f"images and sentences will be created{' again' if again else ''} from the reports of {dataset['text']}"
+        module = source_module(dataset["source"])
+        if dataset["source"] != "image_table" or module.missing_files(images.settings):
+            return PlannedData(description, again)
+        texts = module.read_texts(images.settings)
+        read = module.read_images(images.settings, {"sentences": texts}, threads=1)
+        checked, usable = opened(read.images, images.settings, every_image, LONGEST)
+        reports_of, patients = read.reports[usable], read.patients[usable]
+        texts = texts[texts["report"].isin(reports_of)].rename(columns={"text": "sentence"}).assign(**{"class": -1})
+        texts["index"] = texts.groupby("report").cumcount()
+        nothing = np.zeros((len(usable), 0))
+        labels = nothing.astype(np.float32), (), nothing.astype(bool)
+        pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
+        source = PairSource("image_table", pixels, reports_of, patients, texts, *labels)
+        description += f": {len(pixels):,} images with {len(texts):,} texts"
     subset = pair_subset(source, splits, dataset, seed)
-    train, facts = subset.train, functools.partial(false_negatives.of_pairs, source, subset)
-    reports = set(source.reports[train].tolist())
-    texts = source.sentences.loc[source.sentences["report"].isin(reports), "sentence"]
-    shape = (source.images.shape[1], dataset["resolution"], dataset["resolution"])
-    return PlannedData("", [], len(train), {"image": len(train), "study": len(reports)}, None, shape, texts.tolist(), facts)
+    trained = set(source.reports[subset.train].tolist())
+    training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
+    known = () if checksum is None and images.settings["split_sentences"] else training
+    units = {"image": len(subset.train), "study": len(trained)}
+    description += f"; training {len(subset.train):,} images{f'; {checked}' if checked else ''}"
+    return PlannedData(description, again, len(subset.train), units, checksum, source, subset, known)
 
 
 def _recorded(data: DataInput, results: Path) -> PlannedData | None:
@@ -187,17 +168,23 @@ def _recorded(data: DataInput, results: Path) -> PlannedData | None:
     return PlannedData(description, [], images, {}, lambda settings: checksums.get(repr(identity(settings)), checksum))
 
 
-def opened(images: EncodedImages, settings: Mapping[str, Any], every_image: bool, longest: float = np.inf) -> str:
-    """Open the first images, or decode all of them; return a sentence about how many were opened, and which will be skipped.
+def opened(
+    images: EncodedImages, settings: Mapping[str, Any], every_image: bool, longest: float = np.inf
+) -> tuple[str, list[int]]:
+    """Open the first images, or decode all of them.
+
+    Returns:
+        A sentence about how many were opened and skipped; and the positions of the images that will be used.
 
     Raises:
         UserError: if images cannot be used and `skip_incomplete` in the settings does not allow leaving them out.
     """
     first = images if every_image else images.part(slice(OPENED))
     how: dict[str, Any] = {"decode": every_image, "longest": longest}
-    _, skipped = check_images(first, settings["path"], settings.get("skip_incomplete", False), **how)
+    usable, skipped = check_images(first, settings["path"], settings.get("skip_incomplete", False), **how)
     treated = "decoded" if every_image else "opened (--images decodes all)"
-    return f"{len(first):,} of {len(images):,} images {treated}{f'; {skipped}' if skipped else ''}"
+    sentence = f"{len(first):,} of {len(images):,} images {treated}{f'; {skipped}' if skipped else ''}"
+    return sentence, [*usable, *range(len(first), len(images))]
 
 
 def missing_texts(study: LikelihoodStudy) -> list[str]:

@@ -1,19 +1,17 @@
 """The networks and language models of a study, built by the code of the jobs before anything is trained."""
 
-import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from trueneg.cli.estimates import duration, language_model_seconds
+from trueneg.cli.estimates import ROUGH, duration, language_model_seconds
 from trueneg.cli.planned_data import PlannedData
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Run
-from trueneg.errors import UserError
-from trueneg.io.downloads import DownloadNeededError, without_downloads
+from trueneg.io.downloads import announced
 
 COUNTED = 20_000  # texts whose tokens are counted
 
@@ -49,7 +47,8 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
     kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
     downloads: list[str] = []
     for settings, sentences in kinds.values():
-        with announced(downloads):
+        offline = settings["text_encoder"].get("offline") and settings["text_encoder"]["model"]
+        with announced(downloads, offline):
             networks = build_networks(settings, sentences, channels, ([0.0] * channels, [1.0] * channels))
             if texts := sorted(set(sentences)):
                 limits = {"maximum_tokens": networks.maximum_tokens, "truncate": settings["text_encoder"]["truncate"]}
@@ -82,11 +81,11 @@ def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None
         model, loaded = study.language_models[name], None
         if model.train and sentences is not None:
             table = with_folds(sentences, model.folds, study.seed)
-            learned = [training_parts(table, fold, model.validation, study.seed)[0] for fold in range(model.folds)]
-            if model.model is None:
-                for part in learned:  # the vocabulary needs room for every character
-                    characters = "".join(sorted(set().union(*part["sentence"])))
-                    loaded = new_masked_lm([characters, *part["sentence"][:COUNTED]], model.model_dump(), study.seed)
+            for fold in range(model.folds):
+                learned = training_parts(table, fold, model.validation, study.seed)[0]["sentence"]
+                if model.model is None:  # the vocabulary needs room for every character
+                    characters = "".join(sorted(set().union(*learned)))
+                    loaded = new_masked_lm([characters, *learned[:COUNTED]], model.model_dump(), study.seed)
         if model.model is not None:
             hub: dict[str, Any] = {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
             with announced(lines):
@@ -94,37 +93,7 @@ def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None
                 if unusual := unexpressed(list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)):
                     lines.append(f"{name}: {unusual}")
         if loaded is not None and texts:
-            seconds += language_model_seconds(*loaded, model, study.scoring, texts, study.seed)
+            seconds += language_model_seconds(loaded[0].num_parameters(), texts, model)
     if seconds:
-        lines.append(f"training and scoring of language models takes at most about {duration(seconds)} with one process")
+        lines.append(f"training and scoring of language models takes about {duration(seconds)} with one process (from {ROUGH})")
     return list(dict.fromkeys(lines))
-
-
-@contextlib.contextmanager
-def announced(lines: list[str]) -> Iterator[None]:
-    """In the block, add a line instead of downloading weights."""
-    try:
-        with without_downloads():
-            yield
-    except DownloadNeededError as error:
-        lines.append(f"DOWNLOAD {error}")
-
-
-def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
-    """Check batch size and warm-up of all runs whose number of images is known.
-
-    Raises:
-        UserError: as in the training job; names the objectives.
-    """
-    from trueneg.training.loop import planned_updates
-
-    objectives: dict[str, dict[str, None]] = {}
-    seeds: dict[str, int] = {}  # the first seed of each data set, whose images were counted
-    for run, data in runs:
-        training = run.settings["training"]
-        try:
-            planned_updates(training, data.samples(training), seeds.setdefault(run.dataset, run.seed))
-        except UserError as error:
-            objectives.setdefault(str(error), {})[run.objective] = None
-    if objectives:
-        raise UserError("\n".join(f"{sentence} Objectives: {', '.join(names)}." for sentence, names in objectives.items()))

@@ -1,41 +1,16 @@
 """Downloads of released weights: errors are explained, and ``trueneg check`` announces downloads instead of starting them."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from contextvars import ContextVar
-from pathlib import Path
+from collections.abc import Iterator
+from urllib import request
+from urllib.error import URLError
 
-from trueneg.errors import UserError
-
-# Files of a model on the hub; any of them in the cache means that the model was downloaded.
-HUB_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-
-_allowed = ContextVar("_allowed", default=True)
-
-
-class DownloadNeededError(UserError):
-    """Weights are not on this machine, but can be downloaded."""
+from trueneg.errors import UserError, causes
 
 
 @contextlib.contextmanager
-def without_downloads() -> Iterator[None]:
-    """Within the block, raise a :class:`DownloadNeededError` instead of downloading weights."""
-    token = _allowed.set(False)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
-
-
-@contextlib.contextmanager
-def explain_download(weights: str, address: str, is_cached: bool = False) -> Iterator[None]:
-    """Raise a :class:`UserError` that names the address if weights cannot be downloaded.
-
-    Raises:
-        DownloadNeededError: if they are not in the cache and :func:`without_downloads` is in effect.
-    """
-    if not (is_cached or _allowed.get()):
-        raise DownloadNeededError(f"{weights} is not on this machine; the job that uses it will download it from {address}.")
+def explain_download(weights: str, address: str) -> Iterator[None]:
+    """Raise a :class:`UserError` that names the address if weights cannot be downloaded."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -46,31 +21,29 @@ def explain_download(weights: str, address: str, is_cached: bool = False) -> Ite
         ) from error
 
 
-def only_local(name: str | Path, revision: str | None = None, offline: bool = False) -> bool:
-    """Return whether to load a model from its folder or the hub's local cache only, never from the network.
+@contextlib.contextmanager
+def announced(lines: list[str], local: str | None = None) -> Iterator[None]:
+    """In the block, use only weights that are on this machine, and end it with a line about weights that a job will download.
 
     Args:
-        name: folder, or name on the hub.
-        revision: branch, tag or commit on the hub.
-        offline: whether the settings forbid downloads.
-
-    Raises:
-        DownloadNeededError: if the model is not in the cache and :func:`without_downloads` is in effect.
+        lines: list to which the line is added.
+        local: name of a model that the job does not download either.
     """
     from huggingface_hub import constants
-    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    if _allowed.get() or offline or constants.HF_HUB_OFFLINE or Path(name).is_dir():
-        return offline
-    with contextlib.suppress(HFValidationError):  # a path, which loading refuses
-        if not in_hub_cache(str(name), HUB_WEIGHTS, revision):
-            problem = f"{name} is neither a folder nor in the cache of this machine"
-            raise DownloadNeededError(f"{problem}; the job that uses it will look for it at https://huggingface.co/{name}.")
-    return True
-
-
-def in_hub_cache(name: str, files: Iterable[str], revision: str | None = None) -> bool:
-    """Return whether any of these files of a model on the hub is in the local cache."""
-    from huggingface_hub import try_to_load_from_cache
-
-    return any(isinstance(try_to_load_from_cache(name, file, revision=revision), str) for file in files)
+    is_offline, without_network = constants.HF_HUB_OFFLINE, request.OpenerDirector()
+    without_network.add_handler(request.UnknownHandler())  # raises URLError
+    request.install_opener(without_network)
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except UserError as error:
+        model = str(error).partition(" cannot be ")[0].rstrip(":").removeprefix("language_models: model ")
+        absent = (URLError,) if is_offline or model == local else (URLError, LocalEntryNotFoundError)
+        if not any(isinstance(cause, absent) for cause in causes(error)):
+            raise
+        lines.append(f"DOWNLOAD {model} is not on this machine; the job that uses it will download it.")
+    finally:
+        constants.HF_HUB_OFFLINE = is_offline
+        request.install_opener(request.build_opener())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.errors import UserError
-from trueneg.io.downloads import explain_download, in_hub_cache
+from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
 from trueneg.models.region_similarity import ImageEmbeddings
 
@@ -180,11 +180,7 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
             raise UserError(f"{model} {weights}: these weights were trained with a different activation; use the model {other}.")
         path, preprocessing = Path(weights), preprocessing | tag
         if tag:
-            repository, _, file = tag.get("hf_hub", "").rpartition("/")
-            names = [file] if file else [open_clip.constants.HF_SAFE_WEIGHTS_NAME, open_clip.constants.HF_WEIGHTS_NAME]
-            cached = Path("~/.cache/clip", Path(tag.get("url", "")).name).expanduser()
-            is_cached = in_hub_cache(repository, names) if repository else cached.is_file()
-            with explain_download(f"{model} {weights}", repository or tag.get("url", ""), is_cached):
+            with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
                 path = Path(open_clip.download_pretrained(tag))
         elif not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"

@@ -1,9 +1,10 @@
 """Residual networks that map images to a grid of region features."""
 
+import contextlib
+import io
 from collections import OrderedDict
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 from torchvision.models import get_model_weights, resnet
 from torchvision.models.resnet import BasicBlock
@@ -108,8 +109,8 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """Load a state dict from torchvision, given the name of the weights, or from a file; only tensors are unpickled."""
     published, path = get_model_weights(name).__members__, Path(weights)
     if (torchvision_weights := published.get(str(weights))) is not None:
-        cached = Path(torch.hub.get_dir(), "checkpoints", Path(torchvision_weights.url).name)
-        with explain_download(f"{name} {weights}", torchvision_weights.url, cached.is_file()):
+        # Torch says that it downloads even if there is no network.
+        with explain_download(f"{name} {weights}", torchvision_weights.url), contextlib.redirect_stderr(io.StringIO()):
             return torchvision_weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
         raise UserError(f"{path} does not exist; expected a file or torchvision weights: {', '.join(published)}.")

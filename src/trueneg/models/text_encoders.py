@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
-from trueneg.io.downloads import only_local
 from trueneg.io.reading import reading
 
 if TYPE_CHECKING:
@@ -119,7 +118,6 @@ def load_bert(
     Raises:
         UserError: if the model cannot be found or reached, requires a login or custom code, is not a BERT, or lacks
             weights.
-        DownloadNeededError: see :func:`trueneg.io.downloads.only_local`.
     """
     from transformers import BertConfig, BertModel, BertTokenizer
     from transformers.utils import logging
@@ -127,7 +125,7 @@ def load_bert(
     # Suppress the table of dropped heads and the progress bars, which would clutter the log.
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": only_local(name, revision, offline)}
+    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
     with reading(name, "a complete and readable BERT", "Use a hub name or a complete folder."):
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.errors import UserError, is_out_of_memory
-from trueneg.io.downloads import only_local
+from trueneg.errors import UserError, causes, is_out_of_memory
 from trueneg.io.files import file_checksum
 from trueneg.text.masked_copies import CAUSAL
 
@@ -31,7 +30,6 @@ def load_language_model(
 
     Raises:
         UserError: if the model is missing or inaccessible, needs its own code but may not run it, is damaged, or lacks weights.
-        DownloadNeededError: see :func:`trueneg.io.downloads.only_local`.
     """
     import transformers
     from transformers.utils import logging as transformers_logging
@@ -41,7 +39,7 @@ def load_language_model(
         raise UserError(f"language_models: {name} contains no config.json; expected a folder from save_pretrained or a hub name.")
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    where: dict[str, Any] = {"revision": revision, "local_files_only": only_local(name, revision)}
+    where: dict[str, Any] = {"revision": revision}
     model_class: Any
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
@@ -77,12 +75,9 @@ def weights_checksum(model: Mapping[str, Any]) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
-def _chain(error: BaseException | None) -> str:
+def _chain(error: BaseException) -> str:
     """Join the messages of an error and its causes without repetitions; transformers wraps the hub's error in a generic one."""
-    messages = []
-    while error is not None:
-        messages.append(" ".join(str(error).split())[:300])
-        error = error.__cause__ or error.__context__
+    messages = [" ".join(str(cause).split())[:300] for cause in causes(error)]
     return " ".join(f"{message.rstrip('.')}." for message in dict.fromkeys(messages))
 
 
