@@ -81,7 +81,9 @@ def refused(message):
 def require_whole_outputs():
     """Stop before any job if an option would make Snakemake take missing or incomplete files for results."""
     if workflow.execution_settings.keep_incomplete:
-        raise WorkflowError("Leave out --keep-incomplete: Snakemake would take what a failed job has written for finished results.")
+        raise WorkflowError(
+            "Leave out --keep-incomplete: Snakemake would take what a failed job has written for finished results."
+        )
     outputs = [path for job in workflow.dag.needrun_jobs() for path in job.output] if workflow.touch else []
     if missing := [path for path in outputs if not os.path.exists(path)]:
         others = f" and {len(missing) - 1} more" if missing[1:] else ""

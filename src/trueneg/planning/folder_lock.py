@@ -33,9 +33,7 @@ def describe_lock() -> str:
 
 def reason_not_to_unlock() -> str | None:
     """Return why `snakemake --unlock` must not remove the lock: its owner runs, or may run on another host; None if it may."""
-    if os.environ.get(FORCE) == "1":
-        return None
-    match _owner():
+    match None if os.environ.get(FORCE) == "1" else _owner():
         case owner, (True | None as lives):
             state = "is using this folder" if lives else "locked this folder and may still run"
             return f"{owner} {state}, so it is not unlocked. Wait until that process ends; `{FORCED}` unlocks all the same."
@@ -49,7 +47,8 @@ def _owner() -> tuple[str, bool | None] | None:
     if not locks or max(lock.stat().st_mtime_ns for lock in locks) > OWNER.stat().st_mtime_ns:
         return None
     process, started, host = OWNER.read_text(encoding="utf-8").split()
-    return f"Snakemake process {process} on {host}", _lives(int(process), float(started)) if host == socket.gethostname() else None
+    lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
+    return f"Snakemake process {process} on {host}", lives
 
 
 def _lives(process: int, started: float) -> bool:
