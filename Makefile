@@ -26,7 +26,7 @@ test-studies: .venv/ready ## every shipped study in miniature, from its source t
 	STUDIES="$(STUDIES)" $(BIN)/python -m pytest -s -m studies tests/miniature
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## the cluster tests, on their own one-node Slurm; needs root, and apt-get install slurm-wlm munge iproute2
-	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster
+	PYTHONPATH="$(CURDIR)/$(PLUGINS)" $(BIN)/python -m pytest -rs tests/cluster
 
 test-oldest: $(OLDEST)/ready ## tests that take a few minutes, with the oldest supported versions (tests/oldest.txt) in a separate environment
 	$(OLDEST)/bin/python -m pytest -m "not long and not studies" -p no:cacheprovider tests/config tests/store tests/stats tests/report \

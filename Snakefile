@@ -80,6 +80,7 @@ for target, wanted in {
 
 
 onstart:
+    require_whole_outputs()
     record_owner()
     # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only clusters need: while jobs wait, each finished job
     # adds a round per second (13 min of CPU time in 366 jobs). Not reported upstream; https://github.com/snakemake/snakemake/pull/3744 is close.

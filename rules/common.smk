@@ -4,6 +4,8 @@
 import atexit
 import os
 import re
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from snakemake.settings.types import DeploymentMethod
 from trueneg.data.user_files import check_own_table, compare_files, file_parameter
 from trueneg.planning.corpora import Corpora
 from trueneg.planning.data_inputs import DataInputs
-from trueneg.planning.folder_lock import describe_lock, record_owner
+from trueneg.planning.checkout import require_plain_path
+from trueneg.planning.folder_lock import describe_lock, reason_not_to_unlock, record_owner
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
 from trueneg.config.reading import load_configuration, merged_files
@@ -35,11 +38,22 @@ IMAGE = os.path.relpath(CHECKOUT / "trueneg.sif")
 if " " in IMAGE and DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
     raise WorkflowError(f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the Snakefile.")
 
+# Snakemake runs scripts with this path as part of a shell command, without quotes: https://github.com/snakemake/snakemake/issues/2645.
+if os.path.exists(sys.executable):  # otherwise quoted already, by another module
+    sys.executable = shlex.quote(sys.executable)
+
+if workflow.storage_settings.default_storage_provider is not None:
+    raise WorkflowError(
+        "TrueNeg needs a shared file system: remove --default-storage-provider and keep the checkout and results/ where all nodes see them "
+        "(docs/cluster.md)."
+    )
+
 # Read here, because Snakemake knows no `extends` and would merge the default into other files; a module takes what it is given.
 default = [] if workflow.config_settings.replace_workflow_config else [CHECKOUT / "config/config.yaml"]
 files = workflow.overwrite_configfiles or default
 
 try:
+    require_plain_path(CHECKOUT)
     if not workflow.modifier.skip_configfile:
         config = merged_files(files, workflow.config_settings.config)
     configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles or files)))
@@ -55,10 +69,40 @@ try:
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
+
+def refused(message):
+    """Return a function that stops Snakemake with a message, in place of what one of its options calls."""
+
+    def stop(*arguments, **options):
+        raise WorkflowError(message)
+
+    return stop
+
+
+def require_whole_outputs():
+    """Stop before any job if an option would make Snakemake take missing or incomplete files for results."""
+    if workflow.execution_settings.keep_incomplete:
+        raise WorkflowError(
+            "Leave out --keep-incomplete: Snakemake would take what a failed job has written for finished results."
+        )
+    outputs = [path for job in workflow.dag.needrun_jobs() for path in job.output] if workflow.touch else []
+    if missing := [path for path in outputs if not os.path.exists(path)]:
+        others = f" and {len(missing) - 1} more" if missing[1:] else ""
+        raise WorkflowError(f"--touch makes no files, and {missing[0]}{others} do not exist. Run Snakemake without --touch.")
+
+
+if not shutil.which("conda"):
+    workflow.archive = workflow.containerize = refused(
+        "--archive and --containerize need conda, because they contain the conda environment of the jobs. Install conda, or, for an image "
+        "without it, build envs/Containerfile (docs/cluster.md)."
+    )
+
 # For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the configuration again.
 config = configuration.resolved()
 os.environ[SNAKEMAKE] = str(os.getpid())
 if workflow.is_main_process:
+    if reason := reason_not_to_unlock():
+        workflow.unlock = refused(reason)
     print(describe_lock(), end="", file=sys.stderr)
 
 STUDIES = configuration.studies

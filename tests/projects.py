@@ -21,6 +21,7 @@ class Project:
     """A copy of the project, with its own package and results."""
 
     path: Path
+    python: str = sys.executable
 
     @property
     def environment(self) -> dict[str, str]:
@@ -28,7 +29,7 @@ class Project:
         return os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"]
+        return [self.python, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"]
 
     def snakemake(self, *arguments: str, timeout: float = 500) -> subprocess.CompletedProcess[str]:
         """Run Snakemake in the project's folder."""
@@ -41,7 +42,7 @@ class Project:
 
     def trueneg(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command ``trueneg`` in the project's folder."""
-        command = [sys.executable, "-m", "trueneg", *arguments]
+        command = [self.python, "-m", "trueneg", *arguments]
         return subprocess.run(command, cwd=self.path, env=self.environment, capture_output=True, text=True)
 
     def run(self, *targets: str) -> str:

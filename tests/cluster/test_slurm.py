@@ -96,6 +96,17 @@ def test_training_resumes_when_its_failed_node_returns(slurm, local, tmp_path):
     assert "resumes in epoch" in training_log(project, "CL")
 
 
+@pytest.mark.long
+def test_one_training_job_with_two_devices_sees_both_also_in_a_folder_with_a_space(slurm, tmp_path):
+    project = with_gpu_request(new_project(tmp_path / "my project é"), "gpu: 2")
+    study = interruptible_study()
+    study["training"] |= {"devices": 2, "epochs": 2}
+    project.configure(tiny=study)
+    finish(slurm.submit(project, CL), project)
+    assert list(devices(project).values()) == ["none", "none", "0,1"]  # source, subsets, training
+    assert len(weights(project)) == 1
+
+
 def test_a_killed_slurm_leaves_no_process_and_no_file(script):
     configuration = sorted(Path("/etc/slurm").rglob("*"))
     up = subprocess.Popen(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trueneg.planning.folder_lock import LOCKS, OWNER, describe_lock, record_owner
+from trueneg.planning.folder_lock import LOCKS, OWNER, describe_lock, reason_not_to_unlock, record_owner
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,7 @@ def test_a_running_owner_is_named_and_keeps_its_lock():
     record_owner()
     assert f"process {os.getpid()} on {socket.gethostname()} is using this folder" in describe_lock()
     assert "Do not unlock" in describe_lock()
+    assert f"process {os.getpid()} on" in reason_not_to_unlock()
 
 
 def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
@@ -30,6 +31,7 @@ def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
     ended = subprocess.Popen([sys.executable, "-c", code])
     ended.wait()
     assert f"process {ended.pid} on {socket.gethostname()} was killed" in describe_lock()
+    assert reason_not_to_unlock() is None
     locked.unlink()
     assert describe_lock() == ""
 
@@ -40,10 +42,19 @@ def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
 def test_a_process_with_the_id_but_not_the_start_or_host_of_the_owner_is_not_the_owner(host, facts):
     OWNER.write_text(f"{os.getpid()} 1.0 {host}")
     assert all(fact in describe_lock() for fact in [f"process {os.getpid()}", *facts])
+    assert (reason_not_to_unlock() is None) == (host == socket.gethostname())
+
+
+def test_only_the_value_1_forces(monkeypatch):
+    record_owner()
+    monkeypatch.setenv("TRUENEG_FORCE_UNLOCK", "0")
+    assert reason_not_to_unlock() is not None
+    monkeypatch.setenv("TRUENEG_FORCE_UNLOCK", "1")
+    assert reason_not_to_unlock() is None
 
 
 def test_an_owner_recorded_before_the_lock_is_not_named(locked):
-    assert describe_lock() == ""
+    assert (describe_lock(), reason_not_to_unlock()) == ("", None)
     record_owner()
     newer = OWNER.stat().st_mtime_ns + 1
     os.utime(locked, ns=(newer, newer))

@@ -1,7 +1,8 @@
-"""The workflow used from elsewhere: as a module, in folders with spaces, and with another working directory."""
+"""The workflow used from elsewhere: as a module, in folders with unusual names, and with another working directory."""
 
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 import yaml
@@ -30,10 +31,15 @@ rule mine:
 
 @pytest.fixture
 def spaced(tmp_path) -> Project:
-    """A project in a folder with a space, whose study has a protocol."""
-    project = new_project(tmp_path / "my project")
+    """A project and its Python in a folder with a space, an accent and a quote, whose study has a protocol."""
+    project = new_project(tmp_path / "it's my project é")
     (project.path / "protocol.md").write_text("DCL - CL\n")
     project.configure(tiny=tiny_study(protocol="protocol.md"))
+    environment = project.path / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (packages,) = environment.glob("lib/*/site-packages")
+    (packages / "installed.pth").write_text(sysconfig.get_path("purelib"))
+    project.python = str(environment / "bin/python")
     return project
 
 
@@ -48,9 +54,22 @@ def test_another_workflow_can_use_all_rules_with_a_prefix(tmp_path):
     assert planned == {f"x_{rule}": count for rule, count in jobs.items()} | {"mine": 1}
 
 
-def test_a_folder_with_a_space_runs_jobs(spaced):
+def test_jobs_run_with_a_python_in_a_folder_with_a_space(spaced):
+    checked = spaced.trueneg("check", "study.yaml")
+    assert checked.returncode == 0, checked.stderr
     spaced.run("models", "--until", "source")
     assert list(spaced.path.glob("results/sources/*.npz"))
+
+
+def test_a_folder_with_braces_is_refused_in_the_same_words_by_snakemake_and_check(tmp_path):
+    project = new_project(tmp_path / "my {project}")
+    project.configure(tiny=tiny_study())
+    refused, checked = project.snakemake("models"), project.trueneg("check", "study.yaml")
+    assert (refused.returncode, checked.returncode) == (1, 1)
+    assert str(project.path) in checked.stderr
+    assert checked.stderr.strip() in refused.stdout + refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr + checked.stderr
+    assert not (project.path / "results").exists()
 
 
 def test_containers_are_refused_only_if_used_from_outside_a_folder_with_a_space(spaced, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from tests.projects import new_project
 from tests.studies import tiny_study
 from tests.training.interrupted import EVERY_UPDATE, Job
-from trueneg.planning.folder_lock import OWNER
+from trueneg.planning.folder_lock import LOCKS, OWNER
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 
@@ -91,6 +91,10 @@ def test_a_second_workflow_in_the_same_folder_stops_and_says_why(tmp_path):
     assert f"process {first.pid} on" in second.stderr
     assert "Do not unlock" in second.stderr
     assert "Traceback" not in second.stdout + second.stderr
+    refused = project.snakemake("models", "--unlock")
+    assert refused.returncode
+    assert "TRUENEG_FORCE_UNLOCK=1" in refused.stdout + refused.stderr
+    assert list((project.path / LOCKS).iterdir())
     assert first.poll() is None
     kill(first)
     assert "was killed and left a lock" in project.snakemake("models").stderr

@@ -12,9 +12,11 @@ from trueneg.cli import check, verify, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
+from trueneg.planning.checkout import require_plain_path
 from trueneg.report.run_table import run_table
 from trueneg.store import exchange
 from trueneg.store.evidence import exported_studies
+from trueneg.store.protocol import CHECKOUT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> bool:
+    require_plain_path(CHECKOUT)
     studies = read_configuration(options.config).studies
     if options.files:
         faults, text = verify.verify(studies, options.results)

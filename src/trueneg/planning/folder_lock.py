@@ -10,6 +10,8 @@ from trueneg.io.files import write_text
 
 CLOCK = 10  # seconds by which two readings of the start of a process may differ if the clock was adjusted in between
 LOCKS, OWNER = Path(".snakemake/locks"), Path(".snakemake/trueneg_owner")
+FORCE = "TRUENEG_FORCE_UNLOCK"  # environment variable: "1" unlocks a folder that is in use
+FORCED = f"{FORCE}=1 snakemake --unlock"
 
 
 def record_owner() -> None:
@@ -19,17 +21,34 @@ def record_owner() -> None:
 
 def describe_lock() -> str:
     """Return a line about the process that locked the current folder, and what to do; empty if that process is not known."""
+    match _owner():
+        case owner, True:
+            return f"{owner} is using this folder: wait until it ends, or work in another clone. Do not unlock.\n"
+        case owner, False:
+            return f"{owner} was killed and left a lock in this folder, which `snakemake --unlock` removes.\n"
+        case owner, None:
+            return f"{owner} locked this folder. `{FORCED}` removes the lock; use it only if that process no longer runs.\n"
+    return ""
+
+
+def reason_not_to_unlock() -> str | None:
+    """Return why `snakemake --unlock` must not remove the lock: its owner runs, or may run on another host; None if it may."""
+    match None if os.environ.get(FORCE) == "1" else _owner():
+        case owner, (True | None as lives):
+            state = "is using this folder" if lives else "locked this folder and may still run"
+            return f"{owner} {state}, so it is not unlocked. Wait until that process ends; `{FORCED}` unlocks all the same."
+    return None
+
+
+def _owner() -> tuple[str, bool | None] | None:
+    """Return the process that locked the current folder, and whether it lives, which is not known (None) on another host."""
     locks = list(LOCKS.glob("*")) if OWNER.is_file() else []
     # A lock that is newer than the record belongs to a process that has not started its first job.
     if not locks or max(lock.stat().st_mtime_ns for lock in locks) > OWNER.stat().st_mtime_ns:
-        return ""
+        return None
     process, started, host = OWNER.read_text(encoding="utf-8").split()
-    owner = f"Snakemake process {process} on {host}"
-    if host != socket.gethostname():
-        return f"{owner} locked this folder. `snakemake --unlock` removes the lock; use it only if that process no longer runs.\n"
-    if _lives(int(process), float(started)):
-        return f"{owner} is using this folder: wait until it ends, or work in another clone. Do not unlock.\n"
-    return f"{owner} was killed and left a lock in this folder, which `snakemake --unlock` removes.\n"
+    lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
+    return f"Snakemake process {process} on {host}", lives
 
 
 def _lives(process: int, started: float) -> bool:
