@@ -113,8 +113,8 @@ def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_
     ("group", "excess", "label", "chance"),
     [
         (None, [0.002, -0.001, 0.003, -0.001], "not clearly above chance", 0.268),
-        (None, [-0.002, 0.001, -0.002, 0.001], "not above chance", 0.268),
-        (None, [0.0, 0.0, 0.0, 0.0], "not above chance", 0.268),
+        (None, [-0.002, 0.001, -0.002, 0.001], "not clearly above chance", 0.268),
+        (None, [0.0, 0.0, 0.0, 0.0], "not clearly above chance", 0.268),
         (None, [0.022, 0.018, 0.021, 0.024], None, 0.268),
         ("macro", [0.0, 0.0, 0.0, 0.0], None, 0.1),
     ],

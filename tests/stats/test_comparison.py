@@ -315,7 +315,7 @@ def test_headroom_is_the_gain_of_the_oracle_over_a_baseline_above_chance(values,
 def test_headroom_of_ranks_is_the_decrease_by_the_oracle():
     ranks = {"cl": [20.0, 22.0, 21.0], "oracle": [15.0, 18.0, 16.5]}
     found = [headroom(rows_of(ranks), "cl", "oracle", chance, MEASURED, False)["label"].item() for chance in (50, 10)]
-    assert found == ["clear headroom", "not above chance"]
+    assert found == ["clear headroom", "not clearly above chance"]
     assert headroom(rows_of(ranks), "oracle", "cl", 50, MEASURED, False)["label"].item() == "no clear headroom"
 
 

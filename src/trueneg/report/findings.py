@@ -25,7 +25,7 @@ from trueneg.report.metrics import (
 )
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
-from trueneg.stats.comparison import AT_CHANCE, NEAR_CHANCE
+from trueneg.stats.comparison import NOT_ABOVE_CHANCE
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval
@@ -49,7 +49,7 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, 
     level = f"{reached}, chance is {amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals, {seeds})"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
-    if row["label"] in (AT_CHANCE, NEAR_CHANCE):
+    if row["label"] == NOT_ABOVE_CHANCE:
         return f"{baseline} is {row['label']}: {of_oracle}; {level}"
     return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
 
@@ -175,7 +175,7 @@ def _of_contrast(gathered: Gathered) -> str:
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
     of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
-    if of_dataset["label"] in (AT_CHANCE, NEAR_CHANCE):
+    if of_dataset["label"] == NOT_ABOVE_CHANCE:
         clauses.append(f"{primary.baseline} is {of_dataset['label']}")
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))

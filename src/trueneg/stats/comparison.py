@@ -26,7 +26,7 @@ HEADROOM = [
 ]
 # Labels of a data set's headroom.
 CLEAR, UNCLEAR, UNKNOWN = "clear headroom", "no clear headroom", "unknown headroom"
-AT_CHANCE, NEAR_CHANCE = "not above chance", "not clearly above chance"  # by the baseline's mean, or by its interval
+NOT_ABOVE_CHANCE = "not clearly above chance"
 
 CONFIDENCE = 0.95  # level of all intervals
 SIGNIFICANT = 0.05  # level of all tests
@@ -349,9 +349,8 @@ def headroom(
     Returns:
         One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
         ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above chance`` (whether the baseline's
-        interval lies on the better side of chance) and ``label``: :data:`AT_CHANCE`, :data:`NEAR_CHANCE`, :data:`CLEAR` (the
-        interval of the difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no
-        interval).
+        interval lies on the better side of chance) and ``label``: :data:`NOT_ABOVE_CHANCE`, :data:`CLEAR` (the interval of the
+        difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no interval).
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle for that measurement.
@@ -369,11 +368,10 @@ def headroom(
     table["chance"] = chance
     edge = table["baseline low" if higher_is_better else "baseline high"]
     edge = edge.where(edge.notna() | (table["seeds"] < 2), table["baseline mean"])  # if values are equal, the edge is the mean
-    at_chance = (table["baseline mean"] - chance) * (1 if higher_is_better else -1) <= ROUNDING * abs(chance)
-    table["above chance"] = ~at_chance & (edge > chance if higher_is_better else edge < chance)
+    table["above chance"] = edge > chance if higher_is_better else edge < chance
     gains = table["low"] > 0 if higher_is_better else table["high"] < 0
-    cases = [edge.isna(), at_chance, ~table["above chance"], table["low"].isna(), gains]
-    table["label"] = np.select(cases, [UNKNOWN, AT_CHANCE, NEAR_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
+    cases = [edge.isna(), ~table["above chance"], table["low"].isna(), gains]
+    table["label"] = np.select(cases, [UNKNOWN, NOT_ABOVE_CHANCE, UNKNOWN, CLEAR], default=UNCLEAR)
     return table[HEADROOM]
 
 
