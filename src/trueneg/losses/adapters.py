@@ -266,7 +266,7 @@ class GuideVectors(nn.Module):
         texts, tensors = list(vectors), [torch.as_tensor(vector) for vector in vectors.values()]
         if len(shapes := {tuple(tensor.shape) for tensor in tensors}) != 1:
             raise ValueError(f"guide has {len(texts)} vectors, of shapes {sorted(shapes)}; expected one shape for all texts.")
-        self.vectors = nn.Buffer(torch.stack(tensors), persistent=False)
+        self.vectors = nn.Buffer(torch.stack(tensors).float(), persistent=False)
         ids = (_ids(_tokenise(model)(texts[start : start + 1024])) for start in range(0, len(texts), 1024))
         self.rows = {tuple(each): row for row, each in enumerate(itertools.chain.from_iterable(ids))}
 
@@ -295,8 +295,7 @@ class ClassProbabilityCollator:
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         eta = torch.tensor([row["class_probability"] for row in rows])
         batch = self.collator([{key: value for key, value in row.items() if key != "class_probability"} for row in rows])
-        known = {"label": batch["label"]} if "label" in batch else {}
-        return batch | {"label": known | {"class_probability": eta}}
+        return batch | {"label": {key: batch[key] for key in ("label",) if key in batch} | {"class_probability": eta}}
 
 
 def _vocabulary(model: Any) -> dict[str, int] | None:
@@ -332,8 +331,6 @@ def _decoder(model: Any, guide: Any) -> Callable[..., list[str]] | None:
     tokenizer = getattr(model, "tokenizer", None)
     decode = getattr(tokenizer, "batch_decode", None) or getattr(tokenizer, "decode_batch", None)  # of StaticEmbedding
     if decode is None:
-        problem = (
-            "guide has another vocabulary than the model, or takes shorter texts, but model.tokenizer cannot decode token ids"
-        )
+        problem = "guide has another vocabulary than the model, or takes shorter texts, but model.tokenizer cannot decode ids"
         raise ValueError(f"{problem}; use another guide, or a mapping from texts to vectors.")
     return decode

@@ -106,8 +106,8 @@ class ImageTextObjective:
             rated: the guide's similarities.
         """
         same = self._same_class(pairs) if self._loss.estimator.needs_labels else None
-        known = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
-        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), **known)
+        facts = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
+        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
