@@ -28,8 +28,8 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
             default = _resolved(model, name)
             for key, field in model.model_fields.items():
                 for value in _choices(field.annotation):
-                    computes_its_own_loss = name == "same_sentence" and key == "decoupled"  # an invalid combination
-                    if key != "name" and value != default[key] and not computes_its_own_loss:
+                    is_invalid = name == "same_sentence" and key in ("decoupled", "own_report")
+                    if key != "name" and value != default[key] and not is_invalid:
                         yield f"{name}, {key}={value}", _resolved(model, name, **{key: value})
 
 

@@ -69,6 +69,11 @@ def of_pairs(name):
             {"mode": "left out"},
             "computes its own",
         ),
+        (
+            {"name": "same_sentence", "own_report": ["left out", "negatives"]},
+            {"own_report": "negatives"},
+            "already leaves out.*own_report",
+        ),
         ({"name": "resample", "by": ["text", "guide"]}, {"guide": {"name": "self"}}, "by is.*guide"),
         ({"name": "resample", "by": "text", "guide": {"name": "self"}}, {"by": "guide"}, "by is 'text'"),
         ({"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]}, {"beta": [0.5, 1]}, "beta"),

@@ -57,6 +57,23 @@ def test_it_stays_in_float32_under_autocast_and_is_finite_for_zeros():
     assert bool(v.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("chunk_size", [None, 2])
+@pytest.mark.parametrize(("relaxed", "margin"), [(True, 0.0), (True, -0.5), (False, 0.0)])
+def test_excluded_pairs_are_not_negatives(relaxed, margin, chunk_size):
+    u, v = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64).requires_grad_()
+    exclude = torch.rand(5, 5, generator=torch.Generator().manual_seed(3)) < 0.4  # without effect on the positives
+    expected = sum((1 - book.cosine(u[i], v[i])) ** 2 for i in range(5))
+    for i in range(5):
+        for j in range(5):
+            if i != j and not exclude[i, j]:
+                excess = book.cosine(u[i], v[j]) - margin
+                expected = expected + 0.6 * (excess.clamp(min=0) if relaxed else excess) ** 2
+    loss = RelaxedContrastiveLoss(0.6, relaxed, margin=margin, chunk_size=chunk_size)
+    book.assert_same(loss(u, v, exclude), expected, [u, v])
+    with pytest.raises(ValueError, match=r"exclude has shape \(5, 4\); expected \(5, 5\)"):
+        loss(u, v, exclude[:, :4])
+
+
 def test_invalid_input_is_refused():
     with pytest.raises(ValueError, match="negative_weight is -1"):
         RelaxedContrastiveLoss(-1)

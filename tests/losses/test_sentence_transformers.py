@@ -8,8 +8,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from tests.losses import by_the_book as book
 from tests.text.models import SENTENCES, bert, saved, tokenizer
-from trueneg.losses import Guided, Uncorrected
-from trueneg.losses.adapters import RankingLoss
+from trueneg.losses import Debiased, Guided, Oracle, Uncorrected
+from trueneg.losses.adapters import ClassProbabilityCollator, RankingLoss
+from trueneg.text.tokenizing import train_tokenizer
 
 library = pytest.importorskip("sentence_transformers", "5.2", reason="compares with sentence-transformers' own losses")
 try:
@@ -100,6 +101,105 @@ def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
     other = losses.GISTEmbedLoss(model, **gist, **BETWEEN)([dict(each) for each in repeated], None)
     torch.testing.assert_close(default, other + math.log(3))
     torch.testing.assert_close(RankingLoss(model, Guided(-0.1))(repeated), other)
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """A guide with another vocabulary."""
+    folder, words = tmp_path_factory.mktemp("foreign"), train_tokenizer((*SENTENCES, *TEXTS[1], *TEXTS[2]), 170, 96)
+    saved(folder, bert(len(words)), words)
+    guide = library.SentenceTransformer(str(folder), device="cpu").eval()
+    assert guide.tokenizer.get_vocab() != tokenizer().get_vocab()
+    return guide
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("longest", [None, 6])
+def test_a_guide_with_another_tokenizer_gets_the_decoded_texts_as_in_gist_embed_loss(models, foreign, columns, longest):
+    model, guide = models
+    if longest is None:
+        guide = foreign
+    else:  # the same vocabulary, but the guide truncates
+        guide.max_seq_length = longest
+    ours = RankingLoss(model, Guided(0.05), scale=5.0, guide=guide)
+    theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=0.05, **BETWEEN)
+    assert_same(model, ours, theirs, columns)
+    assert ours(features(model, columns)) != RankingLoss(model, Guided(0.05), scale=5.0)(features(model, columns))
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_precomputed_vectors_of_a_guide_equal_the_guide(models, foreign, columns):
+    model, _ = models
+    texts = [text for column in TEXTS for text in column]
+    vectors = dict(zip(texts, foreign.encode(texts, convert_to_tensor=True), strict=True))
+    with_vectors, with_guide = (RankingLoss(model, Guided(0.05), 5.0, guide) for guide in (vectors, foreign))
+    decoded = model.tokenizer.batch_decode(model.tokenizer(texts)["input_ids"], skip_special_tokens=True)
+    assert foreign.tokenizer(decoded)["input_ids"] == foreign.tokenizer(texts)["input_ids"]  # so both see the same texts
+    assert_same(model, with_vectors, with_guide, columns)
+    assert with_vectors(features(model, columns)) != RankingLoss(model, Guided(0.05), 5.0)(features(model, columns))
+    del vectors[TEXTS[1][2]]
+    with pytest.raises(ValueError, match="1 of 5 texts have no vector in guide"):
+        RankingLoss(model, Guided(), guide=vectors)(features(model, columns))
+
+
+def test_precomputed_vectors_work_with_the_trainer(folders, foreign, tmp_path):
+    texts = [text for column in TEXTS for text in column]
+    vectors = dict(zip(texts, foreign.encode(texts, convert_to_numpy=True), strict=True))
+    (trainer, values), (_, expected) = (
+        trained(folders[0], tmp_path, 3, lambda model, guide=guide: RankingLoss(model, Guided(0.05), guide=guide))
+        for guide in (vectors, foreign)
+    )
+    assert values == pytest.approx(expected, abs=1e-4)
+    trainer.save_model(str(tmp_path / "trained"))
+    assert '"guide": "GuideVectors"' in (tmp_path / "trained/README.md").read_text(encoding="utf-8")
+
+
+ETA = [0.02, 0.3, 0.1, 0.05, 0.2]
+CLASSES = [0, 1, 0, 2, 1]
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("estimator", [Debiased(), Oracle()], ids=["eta", "labels"])
+def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer(folders, tmp_path, columns, estimator):
+    datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
+    pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
+    model = library.SentenceTransformer(folders[0], device="cpu")
+    texts = dict(zip(("anchor", "positive", "negative"), TEXTS[:columns], strict=False))
+    data = datasets.Dataset.from_dict({**texts, "label": CLASSES, "class_probability": ETA})
+    settings = {"max_steps": 2, "per_device_train_batch_size": 5, "logging_steps": 1, "learning_rate": 0.0}
+    arguments = library.SentenceTransformerTrainingArguments(str(tmp_path), report_to="none", use_cpu=True, **settings)
+    loss = RankingLoss(model, estimator, 1.0, same_text=False)
+    trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
+    trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
+    trainer.train()
+    encoded = [model.encode(column, convert_to_tensor=True).double() for column in TEXTS[:columns]]
+    total, candidates = 0.0, torch.cat(encoded[1:])
+    for i, anchor in enumerate(encoded[0]):
+        cosines = [book.cosine(anchor, candidate) for candidate in candidates]
+        same = [estimator.needs_labels and j < 5 and CLASSES[i] == CLASSES[j] for j in range(len(cosines))]
+        negatives = [cosine for j, cosine in enumerate(cosines) if j != i and not same[j]]
+        positive = [cosines[i]]
+        eta = 0.0 if estimator.needs_labels else ETA[i]
+        total += book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, -1.0)).item() / 5
+    values = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert values == pytest.approx([total] * 2, abs=2e-4)  # the trainer rounds
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(total, abs=1e-5)
+
+
+def test_the_share_at_the_bound_is_that_of_the_latest_call(models):
+    model, _ = models
+    loss, texts = RankingLoss(model, Debiased(0.1), same_text=False), [TEXTS[0], [*TEXTS[0][:2], *TEXTS[1][2:]]]
+    tokenise = model.preprocess if hasattr(model, "preprocess") else model.tokenize
+    anchors, candidates = (model.encode(column, convert_to_tensor=True).double() for column in texts)
+    for eta in (0.5, 0.0):  # the first two positives repeat their anchor
+        loss([tokenise(column) for column in texts], class_probability=eta)
+        bounded = 0
+        for i, anchor in enumerate(anchors):
+            u = [20 * book.cosine(anchor, candidate).item() for candidate in candidates]
+            mean = sum(math.exp(each) for j, each in enumerate(u) if j != i) / 4
+            bounded += (mean - eta * math.exp(u[i])) / (1 - eta) <= math.exp(-20)
+        assert (2 <= bounded < 5) == (eta > 0)
+        assert loss.share_at_bound.item() == pytest.approx(bounded / 5)
 
 
 def trained(folder, into, columns, loss_of):

@@ -3,6 +3,7 @@
 lightly needs no adapter: its losses take two views, as does :class:`trueneg.losses.ContrastiveLoss`.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -40,6 +41,9 @@ class OpenClipLoss(CrossModalLoss):
     The constructor takes the same arguments as :class:`CrossModalLoss`; ``gather_distributed`` is equivalent to setting both
     ``local_loss`` and ``gather_with_grad``.
 
+    Attributes:
+        share_at_bound: scalar tensor, the share of the latest call's anchors that are at the estimator's lower bound.
+
     Example:
         >>> import torch
         >>> from trueneg.losses import Debiased
@@ -73,8 +77,9 @@ class OpenClipLoss(CrossModalLoss):
         """
         for name, features in (("image_features", image_features), ("text_features", text_features)):
             _check_unit_length(name, features)
-        loss = self.of_features(text_features, image_features, logit_scale, class_probability).loss
-        return {"contrastive_loss": loss} if output_dict else loss
+        terms = self.of_features(text_features, image_features, logit_scale, class_probability)
+        self.share_at_bound = terms.at_bound.float().mean()
+        return {"contrastive_loss": terms.loss} if output_dict else terms.loss
 
 
 class RankingLoss(CrossModalLoss):
@@ -88,26 +93,31 @@ class RankingLoss(CrossModalLoss):
 
     ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). ``Guided()`` without
     ``same_text`` is ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and
-    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``. The
-    class probability is set in the estimator.
+    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``; for
+    a column of class probabilities, see :class:`ClassProbabilityCollator`.
 
     Args:
         model: a ``SentenceTransformer``, or any module that is called with the features of a column and returns a mapping with
             ``sentence_embedding``, (B, D). The trainer replaces it with its wrapped model.
         estimator: estimator of the true-negative mass.
         scale: γ, the inverse temperature.
-        guide: for estimators that need similarities: a module that is called like the model, with the same token ids. Its
-            embeddings give the similarities of negatives and positives, without gradients and in evaluation mode. It must
-            share the model's vocabulary. None: the model's own embeddings.
+        guide: for estimators that need similarities: a module that is called like the model. Its embeddings give the
+            similarities of negatives and positives, without gradients and in evaluation mode. It gets the same token ids; if its
+            vocabulary differs from the model's, or it takes shorter texts, the ids are decoded, and it tokenises the texts
+            itself. Or a mapping from each text to a vector, (D,), which is looked up by the model's token ids; of texts with
+            equal ids, the last one counts. None: the model's own embeddings.
         same_text: leave out candidates whose token ids equal those of the anchor or of its positive. Token ids are compared
             because dropout makes the embeddings of equal texts differ; a prompt counts as part of the text. For text-only inputs.
         decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
         chunk_size: see :class:`CrossModalLoss`.
         gather_distributed: use the candidates of all processes; every process must have the same batch size.
 
+    Attributes:
+        share_at_bound: scalar tensor, the share of the latest call's anchors that are at the estimator's lower bound.
+
     Raises:
-        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, its vocabulary differs, or it
-            takes shorter texts than the model.
+        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, it needs to tokenise texts
+            but cannot, or its vectors do not have one length.
 
     Example:
         >>> from trueneg.losses import Debiased
@@ -123,7 +133,7 @@ class RankingLoss(CrossModalLoss):
         model: Callable[..., Mapping[str, Tensor]],
         estimator: Estimator,
         scale: float = 20.0,
-        guide: nn.Module | None = None,
+        guide: nn.Module | Mapping[str, Tensor] | None = None,
         same_text: bool = True,
         *,
         decoupled: bool = False,
@@ -134,59 +144,73 @@ class RankingLoss(CrossModalLoss):
         super().__init__(estimator, "text", decoupled=decoupled, **options)
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
+
         needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
         if guide is not None and not needs_guide:
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
-        vocabularies = [_vocabulary(model), _vocabulary(guide)]
-        if None not in vocabularies and vocabularies[0] != vocabularies[1]:
-            raise ValueError("The guide's vocabulary differs from the model's, but both receive the same token ids.")
-        length, longest = (getattr(network, "max_seq_length", None) for network in (guide, model))
-        if isinstance(length, int) and isinstance(longest, int) and length < longest:
-            problem = f"guide.max_seq_length is {length}, less than the model's {longest}, but both get the same tokens"
-            raise ValueError(f"{problem}. Lower model.max_seq_length, or use another guide.")
+        guide = GuideVectors(model, guide) if isinstance(guide, Mapping) else guide
         self.needs_guide = needs_guide
         self.model = model
         self.scale = scale
         self.guide = None if guide is None else guide.eval()
+        self.decode = _decoder(model, guide)
         self.same_text = same_text
 
     def forward(  # type: ignore[override]  # the signature that the trainer expects
-        self, sentence_features: Iterable[Features], labels: Tensor | None = None
+        self, sentence_features: Iterable[Features], labels: Any = None, class_probability: float | Tensor | None = None
     ) -> Tensor:
         """Return the scalar loss; 0 for a single pair without hard negatives.
 
         Args:
             sentence_features: features of each column of B texts.
-            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need them.
+            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need them; unknown, below 0, for
+                hard negatives without one. Or the mapping that :class:`ClassProbabilityCollator` makes.
+            class_probability: η of each pair, (B,), or a single number; overrides the estimator's own.
 
         Raises:
-            ValueError: if there are fewer than two columns, or ``same_text`` finds no token ids.
+            ValueError: if there are fewer than two columns, token ids are needed but missing, or a text has no vector.
         """
+        if isinstance(labels, Mapping):
+            labels, class_probability = labels.get("label"), labels["class_probability"]
         columns = list(sentence_features)
         if len(columns) < 2:
             raise ValueError(f"The batch has {len(columns)} columns; expected anchors, positives and any hard negatives.")
         exclude = self._same_texts(columns) if self.same_text else None  # before embedding, because modules modify the features
         copies = [dict(features) for features in columns]
         anchors, candidates = _embedded(self.model, columns)
+        if self.estimator.needs_labels and isinstance(labels, Tensor) and len(labels) == len(anchors):
+            labels = torch.cat((labels, labels.new_full((len(candidates) - len(anchors),), -1, dtype=torch.int64)))
         if len(candidates) == 1 and not self.gather_distributed:
+            self.share_at_bound = torch.zeros(())
             return 0 * anchors.sum()  # the last batch of an epoch may hold one pair, without any negative
         rated: dict[str, Any] = {}
         if self.needs_guide:
             with torch.no_grad(), outside_autocast(anchors.device):
-                first, others = (anchors, candidates) if self.guide is None else _embedded(self.guide, copies)
+                first, others = (anchors, candidates) if self.guide is None else _embedded(self._rated, copies)
                 everyone, rank = gathered_rows(others.detach(), len(first), self.gather_distributed)
                 similarity = first @ everyone.mT
             rated = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(first))}
-        return self.of_features(anchors, candidates, self.scale, labels=labels, exclude=exclude, **rated).loss
+        terms = self.of_features(anchors, candidates, self.scale, class_probability, labels=labels, exclude=exclude, **rated)
+        self.share_at_bound = terms.at_bound.float().mean()
+        return terms.loss
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, for the model card that sentence-transformers writes."""
         settings = {"estimator": repr(self.estimator), "scale": self.scale, "guide": self.guide, "same_text": self.same_text}
         return settings | {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
 
+    def _rated(self, features: Features) -> Mapping[str, Tensor]:
+        """Return the guide's output for a column tokenised for the model."""
+        guide: Any = self.guide
+        if self.decode is None:
+            return guide(features)
+        tokenised = _tokenise(guide)(self.decode(_ids(features), skip_special_tokens=True))
+        device = features["input_ids"].device
+        return guide({key: each.to(device) if isinstance(each, Tensor) else each for key, each in tokenised.items()})
+
     def _same_texts(self, columns: list[Features]) -> Tensor:
         """Return (B, G + H) bool: which candidates have the same text as the anchor or its positive."""
-        ids = [_token_ids(features) for features in columns]
+        ids = [_token_ids(features, "same_text needs", "pass same_text=False") for features in columns]
         longest = torch.tensor(max(each.shape[1] for each in ids), device=ids[0].device)
         width = int(gathered(longest, self.gather_distributed)[0].max())
         first, *others = (functional.pad(each, (0, width - each.shape[1]), value=-1) for each in ids)
@@ -204,16 +228,14 @@ def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) ->
         return [unit_length(each) for each in single_precision(first, torch.cat(others))]
 
 
-def _token_ids(features: Features) -> Tensor:
+def _token_ids(features: Features, needs: str, remedy: str) -> Tensor:
     """Return (B, length) token ids of each text, followed by −1; the side of the padding does not matter."""
     starts = features.get("offsets")  # StaticEmbedding concatenates the texts, which start here
     if "cu_seq_lens_q" in features:  # so does flash attention
         starts = features["cu_seq_lens_q"][:-1]
     needed = {"input_ids", "attention_mask"} if starts is None else {"input_ids"}
     if not needed <= set(features) or NOT_TEXT & set(features):
-        raise ValueError(
-            f"same_text needs text only, as input_ids and attention_mask, but found {', '.join(features)}; pass same_text=False."
-        )
+        raise ValueError(f"{needs} text only, as input_ids and attention_mask, but found {', '.join(features)}; {remedy}.")
     ids = features["input_ids"]
     if starts is not None:
         return pad_sequence(ids.flatten().tensor_split(starts[1:].tolist()), batch_first=True, padding_value=-1)
@@ -222,7 +244,93 @@ def _token_ids(features: Features) -> Tensor:
     return ids.masked_fill(~is_token, -1).gather(1, tokens_first)
 
 
+def _ids(features: Features) -> list[list[int]]:
+    """Return the token ids of each text, without padding."""
+    needs = "A guide with another tokenizer, or with precomputed vectors, needs"
+    return [row[row >= 0].tolist() for row in _token_ids(features, needs, "use a guide with the model's tokenizer").cpu()]
+
+
+class GuideVectors(nn.Module):
+    """Precomputed vectors of texts, called like a model with the features of a column.
+
+    Args:
+        model: the model that is trained; it tokenises the texts.
+        vectors: a vector, (D,), for each text.
+
+    Raises:
+        ValueError: if the model cannot tokenise texts, or the vectors do not have one length; when called, if a text is unknown.
+    """
+
+    def __init__(self, model: Any, vectors: Mapping[str, Tensor]):
+        super().__init__()
+        texts, tensors = list(vectors), [torch.as_tensor(vector) for vector in vectors.values()]
+        if len(shapes := {tuple(tensor.shape) for tensor in tensors}) != 1:
+            raise ValueError(f"guide has {len(texts)} vectors, of shapes {sorted(shapes)}; expected one shape for all texts.")
+        self.vectors = nn.Buffer(torch.stack(tensors).float(), persistent=False)
+        ids = (_ids(_tokenise(model)(texts[start : start + 1024])) for start in range(0, len(texts), 1024))
+        self.rows = {tuple(each): row for row, each in enumerate(itertools.chain.from_iterable(ids))}
+
+    def forward(self, features: Features) -> dict[str, Tensor]:
+        """Return the vectors of the texts."""
+        ids = [tuple(each) for each in _ids(features)]
+        if unknown := [each for each in ids if each not in self.rows]:
+            problem = f"{len(unknown)} of {len(ids)} texts have no vector in guide (the token ids of the first: {unknown[0]})"
+            raise ValueError(f"{problem}; expected one for each text of the data, including its prompt.")
+        return {"sentence_embedding": self.vectors[[self.rows[each] for each in ids]]}
+
+
+class ClassProbabilityCollator:
+    """Data collator that passes the column ``class_probability`` of a data set to :class:`RankingLoss`, as η of each pair.
+
+    Without it, the trainer of sentence-transformers would tokenise this column as text.
+
+    Args:
+        collator: the trainer's own collator, ``trainer.data_collator``, which this one replaces.
+    """
+
+    def __init__(self, collator: Any):
+        self.collator = collator
+        self.valid_label_columns = collator.valid_label_columns  # the trainer reads it
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        eta = torch.tensor([row["class_probability"] for row in rows])
+        batch = self.collator([{key: value for key, value in row.items() if key != "class_probability"} for row in rows])
+        return batch | {"label": {key: batch[key] for key in ("label",) if key in batch} | {"class_probability": eta}}
+
+
 def _vocabulary(model: Any) -> dict[str, int] | None:
     """Return the token ids of a model's vocabulary; None if it has no tokenizer."""
     read = getattr(getattr(model, "tokenizer", None), "get_vocab", None)
     return None if read is None else read()
+
+
+def _tokenise(model: Any) -> Callable[[list[str]], Mapping[str, Any]]:
+    """Return what tokenises texts for a model of sentence-transformers.
+
+    Raises:
+        ValueError: if the model is something else.
+    """
+    tokenise = getattr(model, "preprocess", None) or getattr(model, "tokenize", None)  # the latter before version 5.4
+    if tokenise is None:
+        problem = f"This guide needs texts tokenised by {type(model).__name__}, which has neither preprocess nor tokenize"
+        raise ValueError(f"{problem}; expected a SentenceTransformer.")
+    return tokenise
+
+
+def _decoder(model: Any, guide: Any) -> Callable[..., list[str]] | None:
+    """Return what decodes the model's token ids if the guide has to tokenise the texts itself, else None.
+
+    Raises:
+        ValueError: if the ids cannot be decoded, or the guide cannot tokenise texts.
+    """
+    words = [_vocabulary(each) for each in (model, guide)]
+    lengths: list[Any] = [getattr(each, "max_seq_length", None) for each in (model, guide)]
+    if (None in words or words[0] == words[1]) and (None in lengths or lengths[0] <= lengths[1]):
+        return None
+    _tokenise(guide)
+    tokenizer = getattr(model, "tokenizer", None)
+    decode = getattr(tokenizer, "batch_decode", None) or getattr(tokenizer, "decode_batch", None)  # of StaticEmbedding
+    if decode is None:
+        problem = "guide has another vocabulary than the model, or takes shorter texts, but model.tokenizer cannot decode ids"
+        raise ValueError(f"{problem}; use another guide, or a mapping from texts to vectors.")
+    return decode

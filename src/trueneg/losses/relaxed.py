@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from trueneg.losses.base import checked_shape
 from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, outside_autocast, single_precision, unit_length
 
 
@@ -58,12 +59,13 @@ class RelaxedContrastiveLoss(nn.Module):
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
-    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+    def forward(self, u: Tensor, v: Tensor, exclude: Tensor | None = None) -> Tensor:
         """Return the scalar loss.
 
         Args:
             u: (B, D) embeddings of one modality (or view); normalised by this method.
             v: (B, D) embeddings of the other modality (or view); normalised by this method.
+            exclude: (B, B), or with several processes (B, columns of all), bool: which pairs u_i, v_j are not negatives.
 
         Raises:
             ValueError: if the shapes differ.
@@ -75,10 +77,13 @@ class RelaxedContrastiveLoss(nn.Module):
             everyone, rank = gathered(v, self.gather_distributed)
             keys, processes = everyone.flatten(0, 1), len(everyone)
 
-            def of_rows(u: Tensor, partner: Tensor) -> tuple[Tensor]:
+            def of_rows(u: Tensor, partner: Tensor, *excluded: Tensor) -> tuple[Tensor]:
                 others = (u @ keys.mT).scatter(1, partner[:, None], self.margin) - self.margin
+                others = others.masked_fill(excluded[0], 0) if excluded else others
                 return ((others.clamp(min=0) if self.relaxed else others).square().sum(-1),)
 
-            (of_negatives,) = by_chunks(of_rows, self.chunk_size, u, rank * len(u) + torch.arange(len(u), device=u.device))
+            partners = rank * len(u) + torch.arange(len(u), device=u.device)
+            excluded = () if exclude is None else (checked_shape("exclude", exclude, (len(u), len(keys))),)
+            (of_negatives,) = by_chunks(of_rows, self.chunk_size, u, partners, *excluded)
             distance = 1 - (u * v).sum(-1)
             return processes * (distance.square().sum() + self.negative_weight * of_negatives.sum())

@@ -82,6 +82,8 @@ class ImageText(TrainingRun):
         texts = self.data.text_numbers[drawn.sentences]
         pairs = PairIndices(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
+        same = [self.data.of_own_report(batch).sum() for batch in pairs.images[: count * size].split(size)]
+        self.share_of_own_report = (int(sum(same)) / count - size) / (size * (size - 1))
         remaining = drawn.images[self.update * size : count * size].split(size)
         numbers = torch.cat([self.processes.part(batch) for batch in remaining])
         with contextlib.closing(self.data.images.batches(numbers, size // self.processes.count)) as loaded:
@@ -100,7 +102,7 @@ class ImageText(TrainingRun):
             rated = self.rated(Batch(pairs._asdict(), functools.partial(self._rated_by, inputs, scores)))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             if self.objective.on_embeddings:
-                terms = self.objective.of_embeddings(texts, images.pooled)
+                terms = self.objective.of_embeddings(texts, images.pooled, pairs)
             else:
                 terms = self._mean_terms(parts if self.each_part else [scores], pairs, rated)
             terms.loss.backward()
@@ -121,10 +123,14 @@ class ImageText(TrainingRun):
         return ObjectiveTerms(*(torch.stack(values).mean(0) for values in zip(*several, strict=True)))
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
+        """Return the logit scale, waiting for images (0 if resident), the own report's share of negatives, and any threshold.
+
+        The share is measured before any are left out (``own_report``).
+        """
         waiting, self.waited = self.waited / seconds, 0.0
         of_guide = {} if self.guide is None else self.guide.measured
-        return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **of_guide}
+        measured = {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
+        return measured | {"share of own report": self.share_of_own_report, **of_guide}
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""

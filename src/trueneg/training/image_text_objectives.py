@@ -41,6 +41,7 @@ class ImageTextObjective:
     switched_off_by    for ``cl``: a class probability; anchors at the bound of the DCL estimate with this η get no
                        gradient, and nothing is subtracted for the others
     bound_gradient     for ``dcl`` and ``hcl``: see :class:`~trueneg.losses.CrossModalLoss`
+    own_report         ``left out``: the other pairs of an anchor's own report are not negatives; in every objective
     mode               for ``same_sentence``: pairs whose image's report contains exactly the anchor's sentence are
                        ``left out`` of the negatives, or used as additional ``positives``: the loss is then the mean
                        over an anchor's positives, each compared with the remaining negatives
@@ -77,6 +78,7 @@ class ImageTextObjective:
         values = model.loss_settings(settings)
         values = values if guide is None else guide.loss_settings(values)
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
+        self._leaves_out_report = settings.get("own_report") == "left out"
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None), "class_probability", settings.get("a"), settings.get("k")
@@ -104,7 +106,8 @@ class ImageTextObjective:
             rated: the guide's similarities.
         """
         same = self._same_class(pairs) if self._loss.estimator.needs_labels else None
-        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), same_class=same, **rated._asdict())
+        facts = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
+        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
@@ -118,7 +121,8 @@ class ImageTextObjective:
     ) -> tuple[Tensor, Tensor]:
         """Return the loss without the anchors that DCL would bound, and which ones these are."""
         with torch.no_grad():
-            at_bound = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
+            eta = _of_batch(self._switch, pairs)
+            at_bound = self._debiased.terms(similarity, scale, eta, exclude=self._excluded(pairs)).at_bound
         each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
         # Averaged over all anchors, so that switching some off does not enlarge the steps of the others.
         return each.masked_fill(at_bound, 0).mean(), at_bound
@@ -141,10 +145,14 @@ class ImageTextObjective:
         """Return a (B, B) text × image matrix for each direction, with one row per anchor."""
         return [matrix if direction == "text" else matrix.mT for direction in DIRECTIONS[self._loss.directions]]
 
-    def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
+    def of_embeddings(self, texts: Tensor, images: Tensor, pairs: PairIndices) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         none = texts.new_zeros(len(texts))
-        return ObjectiveTerms(self._loss(texts, images), none, none, none.new_zeros(0, len(texts)))
+        return ObjectiveTerms(self._loss(texts, images, self._excluded(pairs)), none, none, none.new_zeros(0, len(texts)))
+
+    def _excluded(self, pairs: PairIndices) -> Tensor | None:
+        """Return (B, B) bool: the pairs of a text and an image that are not negatives; None: every pair is."""
+        return self._data.of_own_report(pairs.images) if self._leaves_out_report else None
 
     def _same_class(self, pairs: PairIndices) -> Tensor:
         """Return (B, B) bool: image j's report contains sentence i or, in other objectives, i is true of j."""
@@ -177,7 +185,7 @@ def _removed(terms: ContrastiveTerms) -> Tensor:
     if not terms.removed:
         return torch.zeros_like(terms.log_negative_mass)
     shares = [(share, ~logits.isneginf()) for share, logits in zip(terms.removed, terms.logits, strict=True)]
-    return torch.cat([(share * valid).sum(1) / valid.sum(1) for share, valid in shares])
+    return torch.cat([(share * valid).sum(1) / valid.sum(1).clamp(min=1) for share, valid in shares])
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:

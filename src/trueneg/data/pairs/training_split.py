@@ -49,6 +49,7 @@ class PairData:
         shown: bool (n, C), as in :class:`~trueneg.data.pairs.pair_source.PairSource`.
         text_of: (S,) index of each sentence in ``texts``; ``text_numbers`` is a copy on the CPU.
         class_of: (S,) latent class, −1 if unknown.
+        report_of: (n,) index of each image's report.
         said: (n, L) indices of the texts in each image's report, padded with −1.
         groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes are the most frequent ones
             that together account for half of the sentences with a known class.
@@ -81,6 +82,7 @@ class PairData:
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
+        self.report_of = self._report_of.to(device)
 
     @property
     def sentence_weights(self) -> Tensor:
@@ -110,6 +112,11 @@ class PairData:
     def reports_with(self, pairs: PairIndices) -> Tensor:
         """Return (B, B) bool: whether the report of image j contains sentence i."""
         return (self.said[pairs.images] == self.text_of[pairs.sentences][:, None, None]).any(2)
+
+    def of_own_report(self, images: Tensor) -> Tensor:
+        """Return (B, B) bool: whether images i and j belong to the same report, from B indices of images."""
+        reports = self.report_of[images]
+        return reports[:, None] == reports
 
     def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
         """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""

@@ -80,7 +80,9 @@ class Objective(Settings):
     NEEDS_GUIDE: ClassVar[bool] = False
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
-    OF_TRAINING: ClassVar[frozenset[str]] = frozenset({"guide", "by", "logit_scale", "learned_logit_scale", "a", "k"})
+    OF_TRAINING: ClassVar[frozenset[str]] = frozenset(
+        {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report"}
+    )
     TRAINED: ClassVar[bool] = True
     NEEDS_POOLED: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
@@ -188,6 +190,9 @@ class PairLoss(Objective):
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
     learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
+    own_report: Sweepable[Literal["negatives", "left out"]] = Field(
+        "negatives", description="other pairs of the anchor's own report (unit: image): negatives like the rest, or left out"
+    )
 
 
 class PairObjective(PairLoss, EstimatorObjective):

@@ -25,6 +25,8 @@ class SameSentence(PairObjective):
         return settings["mode"] == "positives"
 
     def check_combination(self):
+        if self.own_report != "negatives":
+            raise ValueError(" already leaves out the anchor's own report; remove own_report")
         if "positives" in values_of(self.mode) and (self.targets is not None or self.decoupled):
             raise ValueError(" computes its own loss; remove targets and decoupled")
         super().check_combination()
