@@ -292,7 +292,9 @@ def test_a_validation_split_of_the_users_own_is_used_for_every_seed(tmp_path, so
         assert subset.validation.tolist() == np.flatnonzero(numbers == 2).tolist()
         assert set(numbers[subset.train]) == {0, 1} or not official
         assert set(numbers[subset.test]) == {3} if official else set(numbers[subset.test]) <= {0, 1}
-    with pytest.raises(UserError, match=r"dataset.validation is 0, but source own has a validation split; remove dataset.validation"):
+    with pytest.raises(
+        UserError, match=r"dataset.validation is 0, but source own has a validation split; remove dataset.validation"
+    ):
         make_subset(images, seed=0, validation=0, test=None if official else 0.5)
 
 
