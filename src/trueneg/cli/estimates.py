@@ -133,7 +133,7 @@ def _pace(run: Run, data: PlannedData) -> tuple[float, str]:
 
 @functools.cache
 def machine_speed() -> float:
-    """Measure how many operations per second this machine's GPU, or one of its cores, needs to train a ResNet-18."""
+    """Measure how many operations per second this machine's GPU, or one of its cores, performs in training a ResNet-18."""
     import torch
     from torchvision.models import resnet18
 

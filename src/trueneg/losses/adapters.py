@@ -144,7 +144,6 @@ class RankingLoss(CrossModalLoss):
         super().__init__(estimator, "text", decoupled=decoupled, **options)
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
-
         needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
         if guide is not None and not needs_guide:
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
