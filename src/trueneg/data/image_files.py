@@ -86,7 +86,7 @@ class ParquetImages:
 
     Args:
         columns: name of each file's image column.
-        places: file and row of each image; the rows of one file are consecutive images, in ascending order.
+        places: file and row of each image; those of one file are together, in ascending order of the rows.
     """
 
     columns: Mapping[Path, str]
