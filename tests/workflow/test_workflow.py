@@ -28,7 +28,7 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
     assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
     assert set(rows["seed"]) == {0, 1}
     assert set(rows["split"]) == {"validation", "test"}
-    assert set(rows["task"]) == {"linear probe", "knn", "mean classifier"}
+    assert set(rows["task"]) == {"linear probe", "knn", "mean classifier", "largest class"}
     assert set(rows["run"]) == set(finished_project.models())
     for png in (results / "tiny/figures").glob("*.png"):
         assert png.with_suffix(".pdf").stat().st_size > 1000

@@ -257,7 +257,7 @@ class GuideVectors(nn.Module):
         vectors: a vector, (D,), for each text.
 
     Raises:
-        ValueError: if the model cannot tokenise texts, or the vectors do not have one length; when called, if a text is unknown.
+        ValueError: if the model cannot tokenise texts, or the vectors do not have one length.
     """
 
     def __init__(self, model: Any, vectors: Mapping[str, Tensor]):
@@ -270,7 +270,11 @@ class GuideVectors(nn.Module):
         self.rows = {tuple(each): row for row, each in enumerate(itertools.chain.from_iterable(ids))}
 
     def forward(self, features: Features) -> dict[str, Tensor]:
-        """Return the vectors of the texts."""
+        """Return the vectors of the texts.
+
+        Raises:
+            ValueError: if a text has no vector.
+        """
         ids = [tuple(each) for each in _ids(features)]
         if unknown := [each for each in ids if each not in self.rows]:
             problem = f"{len(unknown)} of {len(ids)} texts have no vector in guide (the token ids of the first: {unknown[0]})"
