@@ -55,7 +55,7 @@ def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> flo
     """
     weights = weights / weights.sum()
     itself = (weights**2).sum()
-    return float((np.bincount(classes, weights) ** 2).sum() - itself) / ((1 - itself) or 1.0)
+    return float(((np.bincount(classes, weights) ** 2).sum() - itself) / ((1 - itself) or 1.0))
 
 
 def from_log_likelihood(

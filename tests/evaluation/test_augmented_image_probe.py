@@ -92,7 +92,7 @@ def test_it_classifies_images_and_augmentation_makes_that_harder(run):
 def test_fractions_of_the_labels_are_measured_on_the_test_split_alone(run):
     rows = measured(run, label_fractions=[1.0, 0.2])
     assert {row[:2] for row in rows} == {("test", 0.2), ("test", 1.0)}
-    assert {group for _, _, group in rows} == {None, "common", *NAMES}
+    assert {group for _, _, group in rows} == {None, "macro", "common", *NAMES}
 
 
 def test_a_learning_rate_that_is_too_large_raises_an_error_with_a_remedy(run):

@@ -83,7 +83,7 @@ def test_files_damaged_in_new_ways(whole, exploration_seed):
 
 def test_control_characters_in_the_id_of_a_report_are_escaped_in_the_log(tmp_path):
     table = tmp_path / "reports.csv"
-    table.write_text("report,text\na\x00\x1b[31m,\nb,No effusion.\n")
+    table.write_text("report,text\na\x1b[31m,\nb,No effusion.\n")
     columns = {"id_column": "report", "text_column": "text", "patient_column": None, "restricted": False}
     outcome = attempted(
         lambda: prepare_reports({"source": "table", "path": str(table), **columns}, tmp_path / "prepared.parquet")

@@ -133,14 +133,14 @@ def test_check_and_snakemake_agree_on_which_reports_are_read_again(tmp_path, mon
     table, copy = project.path / "data/reports.csv", project.path / "data/copy.csv"
     table.parent.mkdir()
     with table.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["report", "text"], *([str(n), f"There are {n} nodules."] for n in range(20))])
+        csv.writer(stream).writerows([["report", "text"], *([str(n), f"There are {n} nodules."] for n in range(200))])
     reports = {"source": "table", "path": "data/reports.csv"}
     project.configure(words=tiny_words(reports=reports))
     sentences = "results/words/text/table/sentences.parquet"
     project.run(sentences)
     assert "sentences up to date" in trueneg("check", "study.yaml")
     shutil.copy2(table, copy)
-    table.write_text("".join(table.read_text().splitlines(keepends=True)[:11]))
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[:101]))
     for path in ("data/reports.csv", "data/copy.csv"):
         project.configure(words=tiny_words(reports=reports | {"path": path}))
         assert project.planned(sentences) == {"reports": 1, "sentences": 1}

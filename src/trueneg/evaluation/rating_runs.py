@@ -103,7 +103,7 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
     # The text criterion of the remove, reweight and resample objectives is the cosine between these embeddings.
     embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
-    vectors = TfidfVectorizer(token_pattern=TERM.pattern).fit(corpus)  # words outside the corpus are ignored
+    vectors = TfidfVectorizer(tokenizer=TERM.findall, token_pattern=None).fit(corpus)  # words outside the corpus are ignored
     features = {
         "TF-IDF": csr_array(vectors.transform(rated.texts)),
         "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),

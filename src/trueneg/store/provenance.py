@@ -14,7 +14,7 @@ from typing import Any
 # The dependencies in pyproject.toml, except those for clusters and for development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
-    *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
+    *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml", "regex"),
     *("filelock", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
 )
 

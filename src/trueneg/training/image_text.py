@@ -82,8 +82,8 @@ class ImageText(TrainingRun):
         texts = self.data.text_numbers[drawn.sentences]
         pairs = PairIndices(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
-        same = [self.data.of_own_report(batch).sum() for batch in pairs.images[: count * size].split(size)]
-        self.share_of_own_report = (int(sum(same)) / count - size) / (size * (size - 1))
+        same = torch.stack([self.data.of_own_report(batch).sum() for batch in pairs.images[: count * size].split(size)])
+        self.share_of_own_report = (same.float().mean() - size) / (size * (size - 1))
         remaining = drawn.images[self.update * size : count * size].split(size)
         numbers = torch.cat([self.processes.part(batch) for batch in remaining])
         with contextlib.closing(self.data.images.batches(numbers, size // self.processes.count)) as loaded:
@@ -130,7 +130,7 @@ class ImageText(TrainingRun):
         waiting, self.waited = self.waited / seconds, 0.0
         of_guide = {} if self.guide is None else self.guide.measured
         measured = {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
-        return measured | {"share of own report": self.share_of_own_report, **of_guide}
+        return measured | {"share of own report": self.share_of_own_report.item(), **of_guide}
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
