@@ -1,7 +1,7 @@
 """Words in any script.
 
 Chinese, Japanese, Thai, Lao, Khmer and Burmese are written without spaces between words; there, each character counts as a word,
-so words of several characters cannot be told apart from the same characters elsewhere.
+so a word of several characters counts as these characters, wherever else they occur.
 """
 
 import unicodedata
