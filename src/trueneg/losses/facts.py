@@ -73,7 +73,9 @@ class SampleFacts(NamedTuple):
                 same_class = layout.rows(self.same_class, anchors)
             else:
                 of_anchors = self.labels[layout.own_columns(anchors)[:, :1]]
-                same_class = (of_anchors == self.labels) & (of_anchors >= 0)
+                same_class = of_anchors == self.labels
+                if not is_readable(of_anchors) or (of_anchors < 0).any():
+                    same_class &= of_anchors >= 0
             known["same_class"] = layout.by_column(same_class)
         if estimator.needs_similarity:
             known["similarity"] = layout.by_column(layout.rows(self.similarity, anchors))
