@@ -1,13 +1,106 @@
-"""Settings of image and sentence encoders."""
+"""Settings of image and text encoders: networks trained from scratch, released ones, and towers of other libraries."""
 
 import itertools
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Settings, Share, Sweepable, technical, values_of
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    Boolean,
+    Count,
+    CountFromZero,
+    PathText,
+    Settings,
+    Share,
+    Sweepable,
+    technical,
+    values_of,
+)
 
 BY_NAME = Discriminator("name")
+FROZEN = "none"  # value of `train` of a tower that is computed once
+
+
+class LastBlocks(Settings):
+    """The last blocks of a network, and what follows them."""
+
+    last: Count = Field(description="number of blocks, as the network's library lists them")
+
+
+Trained = Annotated[
+    Annotated[Literal["all", "none"], Tag("name")] | Annotated[LastBlocks, Tag("blocks")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "blocks"),
+]
+
+
+def is_frozen(encoder: Mapping[str, Any]) -> bool:
+    """Return whether an encoder, as plain settings, is computed once for all runs."""
+    return encoder.get("train") == FROZEN
+
+
+class TowerSettings(Settings):
+    """Settings shared by networks of other libraries (extra: towers).
+
+    Attributes:
+        IMPLEMENTATION: module and class of the tower, which is built from its settings.
+    """
+
+    IMPLEMENTATION: ClassVar[str]
+
+    train: Trained = Field("all", description="all, none (the tower is computed once), or {last: n}: the last n blocks")
+
+
+class ImageTowerSettings(TowerSettings):
+    """Settings shared by image towers."""
+
+    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: what its library states")
+    views: AtLeastTwo | None = Field(
+        None, description="augmented versions of each image that a tower with train: none is computed for; none: the image itself"
+    )
+
+    @model_validator(mode="after")
+    def _only_frozen_has_views(self):
+        if self.views is not None and self.train != FROZEN:
+            raise ValueError(f".views is {self.views}, but train is {self.train}: only train: none is computed in advance")
+        return self
+
+
+class TimmSettings(ImageTowerSettings):
+    """Any image network of timm, with its own pooling; regions are the cells of its last feature map, or its patch tokens."""
+
+    IMPLEMENTATION = "trueneg.models.towers.timm_tower:TimmTower"
+
+    name: Literal["timm"]
+    model: Sweepable[str] = Field(description="timm's name of the network, such as vit_small_patch16_224 or tf_efficientnet_lite0")
+    weights: Sweepable[PathText] = Field(
+        "pretrained", description="pretrained: from an installed package or timm's hub; none: random; or a file of weights"
+    )
+
+
+class OpenClipSettings(Settings):
+    """Settings of both towers of an open_clip model."""
+
+    model: Sweepable[PathText] = Field(description="open_clip's name, such as ViT-B-32 or ViT-B-16-SigLIP, or a JSON configuration file")
+    weights: Sweepable[PathText] = Field(description="open_clip's tag, such as openai, or a file of weights; none: random")
+
+
+class OpenClipImageSettings(OpenClipSettings, ImageTowerSettings):
+    """The image tower of any open_clip model, with its projection into the space that it shares with texts."""
+
+    IMPLEMENTATION = "trueneg.models.towers.open_clip_towers:OpenClipImages"
+
+    name: Literal["open_clip"]
+
+
+class VectorSettings(TowerSettings):
+    """No network: one vector per image or per sentence, in the order of the source, from a file."""
+
+    name: Literal["vectors"]
+    path: PathText = technical(..., "a .npy, .safetensors or .parquet file")
+    column: str | None = technical(None, "column of a parquet file, or tensor of a .safetensors file; none: the only one")
+    train: Literal["none"] = Field("none", description="none: vectors are not trained")
 
 
 class CifarResNetSettings(Settings):
@@ -23,7 +116,9 @@ class SmallResNetSettings(Settings):
     width: Sweepable[Count] = Field(16, description="channels of the first stage; the next stages have 2 and 4 times as many")
 
 
-ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, BY_NAME]
+ImageEncoder = Annotated[
+    CifarResNetSettings | SmallResNetSettings | TimmSettings | OpenClipImageSettings | VectorSettings, BY_NAME
+]
 
 
 class SmallEncoderSettings(Settings):
@@ -44,16 +139,6 @@ class ResNetSettings(Settings):
     weights: str | None = Field(None, description="name of torchvision weights, or a file; none: random initialisation")
 
 
-class ClipEncoderSettings(Settings):
-    """The ResNet of an open_clip CLIP model (extra: clip), with a spatial feature map and CLIP's image normalisation."""
-
-    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:ClipImages"
-
-    name: Literal["clip"]
-    model: str = Field("RN50-quickgelu", description="open_clip name of a CLIP model with a ResNet, or a JSON configuration file")
-    weights: str | None = Field(None, description="open_clip tag, such as openai, or a weights file; none: random initialisation")
-
-
 class BiovilEncoderSettings(Settings):
     """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel values are not normalised."""
 
@@ -63,7 +148,9 @@ class BiovilEncoderSettings(Settings):
     weights: PathText = Field(description="the released image model, converted as in docs/released-networks.md")
 
 
-SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSettings | BiovilEncoderSettings, BY_NAME]
+SpatialEncoder = Annotated[
+    SmallEncoderSettings | ResNetSettings | BiovilEncoderSettings | TimmSettings | OpenClipImageSettings | VectorSettings, BY_NAME
+]
 
 
 class TextEncoderSettings(Settings):
@@ -112,13 +199,37 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     )
 
 
-class ClipTextEncoderSettings(ClipEncoderSettings):
-    """The text transformer of an open_clip CLIP model (extra: clip), with its own tokenizer."""
+class TextTowerSettings(TowerSettings):
+    """Settings shared by text towers."""
 
-    IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:ClipTexts"
-
-    truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
-    maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit, 77")
+    truncate: Boolean = Field(False, description="truncate texts longer than maximum_tokens, which are otherwise an error")
+    maximum_tokens: Count | None = Field(None, description="maximum length of a text, in tokens; none: the model's limit")
 
 
-AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, BY_NAME]
+class OpenClipTextSettings(OpenClipSettings, TextTowerSettings):
+    """The text tower of any open_clip model, with its own tokenizer and its projection into the space shared with images."""
+
+    IMPLEMENTATION = "trueneg.models.towers.open_clip_towers:OpenClipTexts"
+
+    name: Literal["open_clip"]
+
+
+class SentenceTransformerSettings(TextTowerSettings):
+    """Any text encoder that sentence-transformers loads without running code of the model, such as MiniLM, MPNet or ModernBERT."""
+
+    IMPLEMENTATION = "trueneg.models.towers.sentence_transformers_tower:SentenceTransformerTower"
+
+    name: Literal["sentence_transformers"]
+    model: Sweepable[PathText] = Field(description="folder, or name on the hub, such as all-MiniLM-L6-v2 (extra: pretrained)")
+    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
+    offline: Boolean = technical(False, "use only the local cache, never the network")
+
+
+AnyTextEncoder = Annotated[
+    SmallTextEncoderSettings
+    | PretrainedTextEncoderSettings
+    | OpenClipTextSettings
+    | SentenceTransformerSettings
+    | VectorSettings,
+    BY_NAME,
+]

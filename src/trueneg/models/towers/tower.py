@@ -1,0 +1,105 @@
+"""What all towers have in common: a vector per sample, regions where the network has them, and which blocks are trained."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from trueneg.errors import UserError
+
+
+class Embedded(NamedTuple):
+    """What a tower makes of a batch of B samples.
+
+    Attributes:
+        pooled: (B, D), one vector per sample.
+        regions: (B, D, h, w), one vector per region, comparable with ``pooled``; None if the network has none.
+    """
+
+    pooled: Tensor
+    regions: Any = None
+
+
+class Tower(nn.Module):
+    """Base class of towers. A tower is built in evaluation mode, with all of its parameters trained.
+
+    Attributes:
+        dimensions: D, size of a sample's vector.
+        map_dimensions: D if the network also has a vector per region; None if it has none.
+        maximum_tokens: maximum length of a text, including start and end tokens; None: images, or no limit.
+    """
+
+    dimensions: int
+    map_dimensions: int | None = None
+    maximum_tokens: int | None = None
+
+    def forward(self, batch: Any) -> Embedded:
+        """Embed a batch: pixel values in [0, 1], (B, 1 or 3, H, W), or what :meth:`prepare` returns for texts.
+
+        Image towers resize to the size that the network expects, repeat grey images in three channels, and normalise them.
+        """
+        raise NotImplementedError
+
+    def prepare(self, raw: Any) -> Any:
+        """Return a batch of texts as the network expects them, on the CPU; image towers take uint8 (B, 1 or 3, H, W)."""
+        raise NotImplementedError
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, uncut; of text towers only."""
+        raise NotImplementedError
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the blocks that the library itself lists, from the input to the output; empty if it lists none."""
+        return ()
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files, besides tensors, that are needed to rebuild the network, by relative path."""
+        return {}
+
+    def export(self, folder: Path) -> None:
+        """Write the network in the library's own format, so that the library can load it without this project."""
+        raise NotImplementedError
+
+    def train(self, mode: bool = True) -> "Tower":
+        """Set the mode; blocks that are not trained stay in evaluation mode, so dropout and batch norm do not change them."""
+        super().train(mode)
+        for module in self.modules():
+            parameters = list(module.parameters())
+            if parameters and not any(parameter.requires_grad for parameter in parameters):
+                nn.Module.train(module, False)
+        return self
+
+
+def train_only(tower: Tower, train: Any, name: str) -> None:
+    """Freeze the parts of a tower that a run does not train.
+
+    Args:
+        tower: the tower.
+        train: ``"all"``, ``"none"``, or ``{"last": n}``: only the last n blocks and what follows them.
+        name: the tower's name, for messages.
+
+    Raises:
+        UserError: if the library lists no blocks, or fewer.
+    """
+    if train == "all":
+        return
+    tower.requires_grad_(False)
+    if isinstance(train, Mapping):
+        blocks, count = tower.blocks(), train["last"]
+        if len(blocks) < count:
+            has = f"has {len(blocks)} blocks" if blocks else "is not divided into blocks by its library"
+            raise UserError(f"{name}.train is last: {count}, but this network {has}; expected all, none or fewer blocks.")
+        trained = {id(parameter) for block in blocks[-count:] for parameter in block.parameters()}
+        for parameter in tower.parameters():
+            parameter.requires_grad_(id(parameter) in trained)
+
+
+def state_checksum(network: nn.Module) -> str:
+    """Return the SHA-256 of a network's tensors and their names."""
+    digest = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(name.encode() + str(tuple(value.shape)).encode())
+        digest.update(value.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
