@@ -182,3 +182,4 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_.+-]*",
     shard="[0-9]+",
     pairs="[a-z0-9_]+-[0-9]+px-[0-9a-f]+",
+    features="[a-z_]+-(images|texts)-[0-9a-f]+",

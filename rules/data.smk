@@ -1,5 +1,5 @@
 # Inputs: the user's files and, for image–text studies, the sentences and their class probabilities. Outputs: the decoded images (one file
-# per source and resolution) and the subsets of each block of seeds.
+# per source and resolution), the vectors of frozen towers, and the subsets of each block of seeds.
 
 
 rule source:
@@ -93,3 +93,27 @@ rule subsets:
         group=trainings.primary_group,
     script:
         "../workflow/scripts/subsets.py"
+
+
+rule features:
+    """Compute the vectors of a frozen tower once for all images or texts of a source; a job that was killed resumes."""
+    input:
+        source=trainings.frozen_source,
+    output:
+        features="results/features/{features}.npz",
+    log:
+        "results/features/logs/features/{features}.log",
+    benchmark:
+        "results/features/timings/features/{features}.jsonl"
+    priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
+    threads: trainings.frozen_threads
+    resources:
+        **growing("resources/features", trainings.frozen_gpus),
+    params:
+        tower=trainings.frozen_tower,
+        device=trainings.frozen_device,
+        cache="results/features/cache/{features}",
+    script:
+        "../workflow/scripts/features.py"

@@ -12,6 +12,7 @@ rule evaluate:
         benchmark=trainings.benchmark,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
+        vectors=trainings.vectors,
     output:
         rows="results/{study}/rows/{dataset}/{objective}/{block}.parquet",
         curves="results/{study}/artefacts/curves/{dataset}/{objective}/{block}.parquet",
@@ -98,6 +99,7 @@ rule retrieval_examples:
         source=trainings.source,
         subsets=trainings.first(rules.subsets.output.subsets),
         manifest=trainings.first(rules.train.output.manifest),
+        vectors=trainings.vectors,
     output:
         examples="results/{study}/artefacts/retrieval/{dataset}/{objective}.parquet",
     log:
@@ -121,6 +123,7 @@ rule embedding:
         source=trainings.source,
         subsets=trainings.first(rules.subsets.output.subsets),
         manifest=trainings.first(rules.train.output.manifest),
+        vectors=trainings.vectors,
     output:
         embedding="results/{study}/artefacts/embedding/{dataset}/{objective}.parquet",
     log:
@@ -147,6 +150,7 @@ rule pair_pictures:
         benchmark=trainings.benchmark,
         subsets=trainings.first(rules.subsets.output.subsets),
         manifest=trainings.first(rules.train.output.manifest),
+        vectors=trainings.vectors,
     output:
         similarities="results/{study}/artefacts/similarities/{dataset}/{objective}.parquet",
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
@@ -212,6 +216,7 @@ rule human_ratings:
         ratings=trainings.beside_source("ratings"),
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
+        vectors=trainings.vectors,
     output:
         areas="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}.parquet",
         bins="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}-bins.parquet",
@@ -239,6 +244,7 @@ rule rating_references:
         ratings=trainings.beside_source("ratings"),
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest=trainings.first(rules.train.output.manifest),
+        vectors=trainings.vectors,
     output:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",

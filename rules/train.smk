@@ -8,6 +8,7 @@ rule train:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         winners=trainings.winners,
+        vectors=trainings.vectors,
     output:
         manifest=ensure("results/{study}/manifests/{dataset}/{objective}/{block}.json", non_empty=True),
     log:

@@ -9,6 +9,7 @@ with job(snakemake.log[0], snakemake.input, snakemake.output):
         ratings=snakemake.input.ratings,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
+        vectors=snakemake.input.vectors,
         store=snakemake.params.store,
         settings=snakemake.params.settings,
         device=snakemake.params.device,

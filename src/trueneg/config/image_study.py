@@ -6,7 +6,7 @@ A list in place of a single value is a sweep: lists under ``dataset`` define sev
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
     CONDITIONS,
@@ -17,7 +17,7 @@ from trueneg.config.trained_study import (
     TrainedStudy,
 )
 from trueneg.specs import tasks
-from trueneg.specs.encoders import ImageEncoder
+from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -79,11 +79,15 @@ class DatasetSettings(Settings):
 
 
 class ProjectionSettings(Settings):
-    """Two-layer projection head, removed after training."""
+    """Projection head, removed after training; on a frozen tower it is all that is trained, and stays."""
 
+    name: Sweepable[Literal["mlp", "residual", "linear"]] = Field(
+        "mlp", description="mlp: two layers; residual: the features plus two layers that start at 0; linear: one layer"
+    )
     hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
-    dimensions: Sweepable[AtLeastTwo] = Field(128, description="size of the embedding")
-    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer")
+    dimensions: Sweepable[AtLeastTwo] | None = Field(128, description="size of the embedding; none: that of the features")
+    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer of mlp")
+    dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
 class AugmentationSettings(Settings):
@@ -157,3 +161,13 @@ class ImageStudy(TrainedStudy):
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)
+
+    @model_validator(mode="after")
+    def _frozen_tower_has_views(self):
+        encoder = self.encoder
+        if isinstance(encoder, ImageTowerSettings) and encoder.train == FROZEN and encoder.views is None:
+            raise ValueError(
+                ".encoder.train is none, so the tower is computed once, but two views of an image are positives of each other; "
+                "set encoder.views to the number of augmented versions to compute for each image, at least 2, or train to all"
+            )
+        return self

@@ -17,7 +17,7 @@ from trueneg.config.trained_study import (
     TrainedStudy,
 )
 from trueneg.specs import tasks
-from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
+from trueneg.specs.encoders import FROZEN, AnyTextEncoder, BiovilEncoderSettings, SpatialEncoder, TowerSettings, VectorSettings
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
@@ -38,7 +38,6 @@ from trueneg.specs.settings import (
     values_of,
 )
 
-CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
 if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
     from typing import Any as AnyObjective
@@ -55,11 +54,14 @@ else:
 class ImageTextProjectionSettings(Settings):
     """Projections of both encoders into the shared space."""
 
-    name: Sweepable[Literal["linear", "mlp", "none", "released"]] = Field(
+    name: Sweepable[Literal["linear", "mlp", "residual", "none", "released"]] = Field(
         "linear",
-        description="mlp: two layers; none: one layer for texts, none for images; released: CLIP's or BioViL's own",
+        description="mlp: two layers; residual: a linear map, or none if sizes agree, plus two layers that start at 0; none: one "
+        "layer for texts, none for images; released: BioViL's own, or the space that both open_clip towers share",
     )
     dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored if name is none or released")
+    hidden: Sweepable[Count] | None = Field(None, description="width of the hidden layer of mlp and residual; none: D")
+    dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
 class SimilaritySettings(Settings):
@@ -158,29 +160,32 @@ class ImageTextStudy(TrainedStudy):
             sections = self.sections_of(objective)
             image, text = sections["encoder"], sections["text_encoder"]
             projections = values_of(sections["projection"].name)
-            one_clip = image.name == text.name == "clip" and (image.model, image.weights) == (text.model, text.weights)
-            with_heads = (one_clip and image.weights) or (image.name == "biovil" and getattr(text, "projection", None))
+            shared = isinstance(image, TowerSettings) and image.name == text.name
+            one_model = shared and all(getattr(image, key, None) == getattr(text, key, None) for key in ("model", "weights"))
+            with_heads = one_model or (isinstance(image, BiovilEncoderSettings) and getattr(text, "projection", None))
             if "released" in projections and not with_heads:
                 raise ValueError(
-                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
-                    "use clip for both, with the same model and weights, or encoder biovil with text_encoder.projection"
+                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); use "
+                    "open_clip for both, with the same model and weights, or encoder biovil with text_encoder.projection"
                 )
-            if sections["objective"].name == "biovil" and text.name == "clip":
-                raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
-            smallest = round(min(values_of(sections["augmentation"].crop)) * min(values_of(self.dataset.resolution)))
-            if image.name == "clip" and smallest < CLIP_STRIDE:
-                raise ValueError(
-                    f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but "
-                    f"dataset.resolution and augmentation.crop give {smallest}"
-                )
+            if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
+                raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")
+        fine_tuned = [key for key in ("fine_tuning", "augmented_linear_probe") if getattr(self.evaluation, key, None)]
+        if isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN and fine_tuned:
+            raise ValueError(
+                f".evaluation.{fine_tuned[0]} trains on augmented images, but encoder.train is none, which leaves only stored "
+                "vectors; remove it, or set encoder.train to all"
+            )
         return self
 
     @property
     def provided(self) -> dict[str, bool]:
         data: Any = self.dataset
         prompts = self.evaluation.zero_shot.prompts or PairSettings.label_names
+        if isinstance(self.text_encoder, VectorSettings):  # nothing embeds prompts
+            prompts = ()
         return {
-            "boxes": data.boxed,
+            "boxes": data.boxed and not isinstance(self.encoder, VectorSettings),
             "greyscale images": data.greyscale,
             "known matches": data.truth_known,
             "known class probabilities": data.probabilities_known,

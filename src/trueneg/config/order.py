@@ -8,15 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from trueneg.config.runs import training_kind
+from trueneg.specs.encoders import is_frozen
 from trueneg.specs.objectives.released import NOT_TRAINED
 
 # GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels, torchvision's networks at 224,
 # and small networks at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
 PER_PIXEL = {
     "images": {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2},
-    "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
+    "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
 }
 PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
+TOWER = 17.6 / 224**2  # towers of other libraries are taken for a ViT-B/16
+FROZEN = 0.003  # head of a frozen tower, per sample
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
 # Number of training images and image side in pixels, for sources whose settings do not state them; other sources: ASSUMED_….
@@ -46,14 +49,18 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     if training_kind(settings) == "images":
         return samples * 2 * image
     text = {**BERT_BASE, **settings["text_encoder"]}
-    return samples * (image + 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9)
+    of_text = FROZEN if is_frozen(text) else 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9
+    return samples * (image + of_text)
 
 
 def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     """Estimate the GFLOP of a forward pass of one augmented image."""
     dataset, encoder = settings["dataset"], settings["encoder"]
-    side = settings.get("augmentation", {}).get("size") or dataset["resolution"] or SIDES.get(dataset["source"], ASSUMED_SIDE)
-    return PER_PIXEL[training_kind(settings)][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
+    if is_frozen(encoder):
+        return FROZEN
+    stated = encoder.get("resolution") or settings.get("augmentation", {}).get("size") or dataset["resolution"]
+    side = stated or SIDES.get(dataset["source"], ASSUMED_SIDE)
+    return PER_PIXEL[training_kind(settings)].get(encoder["name"], TOWER) * side**2 * encoder.get("width", 1) ** 2
 
 
 def image_count(dataset: Mapping[str, Any]) -> float:

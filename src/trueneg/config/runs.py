@@ -14,7 +14,9 @@ from pydantic_core import to_jsonable_python
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.encoders import is_frozen
 from trueneg.specs.objectives.released import NOT_TRAINED
+from trueneg.specs.pairs import PAIRS
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
@@ -369,6 +371,31 @@ def benchmark_key(settings: Mapping[str, Any]) -> str:
     """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched, like those of a study."""
     made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
     return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
+
+
+def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Return what the vectors of each frozen tower of a run are made of, by section: the tower, the data, and any views."""
+    made: dict[str, dict[str, Any]] = {}
+    for section, samples in (("encoder", "images"), ("text_encoder", "texts")):
+        tower, dataset = settings.get(section, {}), settings["dataset"]
+        if not is_frozen(tower):
+            continue
+        is_paired = training_kind(settings) == "image-text"
+        key = pairs_key(dataset) if is_paired else source_key(dataset)
+        stated = {name: value for name, value in tower.items() if name not in ("offline", "train")}
+        made[section] = {"section": section, "tower": stated, "samples": samples, "kind": training_kind(settings), "data": key}
+        if samples == "images":
+            is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
+            needed = is_paired and settings["similarity"]["aggregation"] != "global"
+            made[section]["regions"] = "needed" if needed else "for boxes" if is_boxed else ""
+        if tower.get("views"):
+            made[section]["augmentation"] = dict(settings["augmentation"])
+    return made
+
+
+def features_key(made_of: Mapping[str, Any]) -> str:
+    """Return the name of a frozen tower's vectors, shared by all runs with the same tower on the same data."""
+    return f"{made_of['tower']['name']}-{made_of['samples']}-{_digest(made_of)}"
 
 
 def _digest(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Type checks, checksums and .npz files for the arrays of a source."""
 
 import hashlib
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +48,23 @@ def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
         if not zipfile.is_zipfile(stream):
             raise ValueError("not an .npz archive, or its end is missing")
     return np.load(path, allow_pickle=False)
+
+
+def mapped_array(path: str | Path, name: str) -> np.memmap:
+    """Memory-map an array of an uncompressed .npz file, read-only.
+
+    A compressed array has different bytes, which the checksum of the file's content detects.
+    """
+    with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
+        member = archive.getinfo(f"{name}.npy")
+        with archive.open(member) as stream:  # checks the member's header against the archive's directory
+            np.lib.format.read_magic(stream)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            header = stream.tell()
+        # Read the lengths of the name and the extra field, which lie between the member's 30-byte header and its data.
+        file.seek(member.header_offset + 26)
+        between = sum(struct.unpack("<HH", file.read(4)))
+    return np.memmap(path, dtype, "r", member.header_offset + 30 + between + header, shape)
 
 
 def require_checksum(checksum: str, archive: np.lib.npyio.NpzFile) -> None:

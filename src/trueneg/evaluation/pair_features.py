@@ -11,9 +11,11 @@ from torch import Tensor
 from trueneg.data.image_loading import read_ahead
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.data.pairs.pair_source import PairSource
+from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
+from trueneg.models.towers.tower import as_embedded
 from trueneg.training.image_text_networks import Networks
-from trueneg.training.sentence_tokens import SentenceTokens
+from trueneg.training.sentence_tokens import text_inputs
 
 IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # affect memory and speed, not the result
 Source = PairSource | Benchmark
@@ -39,10 +41,23 @@ class EmbeddedImages(NamedTuple):
         return ImageEmbeddings(pooled[places], None if regions is None else regions[places])
 
 
+def images_of(networks: Networks, source: Source) -> np.ndarray:
+    """Return the images of a source, or stored vectors in their place.
+
+    Raises:
+        UserError: if the tower is frozen and the images are not those that its vectors were computed for.
+    """
+    vectors = networks.frozen.vectors
+    if vectors is not None and not isinstance(source, PairSource):
+        problem = "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is computed for the data only"
+        raise UserError(f"{problem}; set evaluation.chexpert_8x200 to null, or encoder.train to all.")
+    return source.images if vectors is None else vectors
+
+
 def central_crops(networks: Networks, source: Source, indices: np.ndarray, device: torch.device) -> Iterator[Tensor]:
     """Yield the selected images of a source in blocks, normalised and cropped to the part that evaluation uses."""
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
-    with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
+    with contextlib.closing(read_ahead(images_of(networks, source), blocks, device)) as batches:
         for pixels, _ in batches:
             yield networks.augmentation.normalise(pixels)
 
@@ -60,9 +75,9 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
     """
     features, embedded = [], []
     for images in central_crops(networks, source, indices, device):
-        maps = networks.model.image_encoder(images)
-        features.append(maps.mean((2, 3)).float())
-        embedded.append(networks.model.project_images(maps, regions=regions))
+        encoded = networks.model.image_encoder(images)
+        features.append(as_embedded(encoded).pooled.float())
+        embedded.append(networks.model.project_images(encoded, regions=regions))
     pooled = torch.cat([batch.pooled for batch in embedded])
     grids = [batch.regions for batch in embedded if batch.regions is not None]
     return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None))
@@ -71,7 +86,7 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
 @torch.no_grad()
 def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
     """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are truncated."""
-    tokens = SentenceTokens(networks, texts, True, device)
+    tokens = text_inputs(networks, texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([networks.model.embed_texts(**tokens.batch(block)) for block in blocks])
 

@@ -98,7 +98,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
         One row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values
         as bytes), ``heatmap`` (float32, as bytes), box corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
     """
-    if run.boxes is None:
+    if run.boxes is None or run.images("test").embeddings.regions is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
     crop = run.networks.augmentation.evaluated_size(source.size)

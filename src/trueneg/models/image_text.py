@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.losses import LogitScale
-from trueneg.models.projection import ProjectionHead
+from trueneg.models.projection import build_head
 from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity
+from trueneg.models.towers.tower import Embedded, as_embedded
 
-PROJECTIONS = ("linear", "mlp", "none")
+PROJECTIONS = ("linear", "mlp", "residual", "none")
 
 
 class ImageTextModel(nn.Module):
@@ -19,14 +20,18 @@ class ImageTextModel(nn.Module):
     two-layer projection does not: it is applied to the pooled features (as in ConVIRT and ReCo) and to each region separately.
 
     Args:
-        image_encoder: maps images to feature maps (B, C, h, w); its ``dimensions`` is C.
+        image_encoder: maps images to feature maps (B, C, h, w), or to :class:`~trueneg.models.towers.tower.Embedded`; its
+            ``dimensions`` is C.
         text_encoder: maps ``input_ids`` and ``attention_mask`` to vectors (B, H); its ``dimensions`` is H.
         similarity: s(text, image).
         dimensions: D, size of the shared space; used for new projections only.
         projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
-            ReLU, linear with D hidden units (ReCo: D = 512); ``"none"``: image features are not projected, and one linear layer
-            maps texts to the same size; or a pair of modules released with the encoders. The image module maps feature maps and
-            the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
+            ReLU, linear with D hidden units (ReCo: D = 512); ``"residual"``: :class:`~trueneg.models.projection.ResidualHead`;
+            ``"none"``: image features are not projected, and one linear layer maps texts to the same size; or a pair of modules
+            released with the encoders. The image module maps what the image encoder returns and the keyword ``regions`` to
+            :class:`ImageEmbeddings`; the text module maps vectors.
+        hidden: width of the hidden layer of ``mlp`` and ``residual``; None: D.
+        dropout: dropout probability of the hidden layer.
 
     Raises:
         ValueError: if ``projection`` is an unknown name.
@@ -56,7 +61,9 @@ class ImageTextModel(nn.Module):
         similarity: RegionSimilarity,
         *,
         dimensions: int = 128,
-        projection: Literal["linear", "mlp", "none"] | tuple[nn.Module, nn.Module] = "linear",
+        projection: Literal["linear", "mlp", "residual", "none"] | tuple[nn.Module, nn.Module] = "linear",
+        hidden: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.image_encoder = image_encoder
@@ -67,8 +74,8 @@ class ImageTextModel(nn.Module):
         if projection == "none":
             projection = nn.Identity(), nn.Linear(text_encoder.dimensions, image_encoder.dimensions)
         elif isinstance(projection, str):
-            sizes = image_encoder.dimensions, text_encoder.dimensions
-            projection = _projection(projection, sizes[0], dimensions), _projection(projection, sizes[1], dimensions)
+            head: Any = {"name": projection, "hidden": hidden, "dimensions": dimensions, "dropout": dropout}
+            projection = build_head(image_encoder.dimensions, **head), build_head(text_encoder.dimensions, **head)
         self.image_projection, self.text_projection = projection
         self.region_similarity = similarity
         self.logit_scale = LogitScale(14.0)
@@ -83,29 +90,31 @@ class ImageTextModel(nn.Module):
         """
         return self.similarity(self.embed_texts(input_ids, attention_mask), self.embed_images(images))
 
-    def embed_texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return unnormalised embeddings (T, D) of tokens (T, L)."""
-        return self.text_projection(self.text_encoder(input_ids, attention_mask))
+    def embed_texts(self, *tokens: Any, **named: Any) -> Tensor:
+        """Return unnormalised embeddings (T, D) of tokens (T, L), or of whatever the text encoder takes."""
+        encoded = self.text_encoder(*tokens, **named)
+        return self.text_projection(encoded.pooled if isinstance(encoded, Embedded) else encoded)
 
     def embed_images(self, images: Tensor, *, regions: bool = False) -> ImageEmbeddings:
         """Embed normalised images (I, channels, H, W); for `regions` see :meth:`project_images`."""
         return self.project_images(self.image_encoder(images), regions=regions)
 
-    def project_images(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Project the feature maps of images to the shared space.
+    def project_images(self, features: Any, *, regions: bool = False) -> ImageEmbeddings:
+        """Project the features of images to the shared space.
 
         Args:
-            features: feature maps (I, C, h, w).
+            features: what the image encoder returns.
             regions: also project the regions (for heatmaps and boxes), even if the similarity does not need them.
         """
         regions = regions or self.region_similarity.needs_regions
         if self.projects_maps:
             return self.image_projection(features, regions=regions)
-        pooled = self.image_projection(features.mean((2, 3)))
-        if not regions:
+        features, maps = as_embedded(features)
+        pooled = self.image_projection(features)
+        if not regions or maps is None:
             return ImageEmbeddings(pooled, None)
-        projected = self.image_projection(features.flatten(2).mT).mT
-        return ImageEmbeddings(pooled, projected.unflatten(2, features.shape[2:]))
+        projected = self.image_projection(maps.flatten(2).mT).mT
+        return ImageEmbeddings(pooled, projected.unflatten(2, maps.shape[2:]))
 
     def similarity(self, texts: Tensor, images: ImageEmbeddings, *, texts_at_once: int | None = None) -> Tensor:
         """Compute s(text, image) in [−1, 1] for all pairs of texts and images.
@@ -122,7 +131,19 @@ class ImageTextModel(nn.Module):
         return torch.cat([self.region_similarity(some, images) for some in blocks])
 
 
-def _projection(name: str, dimensions: int, out: int) -> nn.Module:
-    if name == "linear":
-        return nn.Linear(dimensions, out)
-    return ProjectionHead(dimensions, hidden=out, out=out, batch_norm=False)
+class SharedSpace(nn.Module):
+    """The projection of an encoder whose vectors are already in the space that images and texts share: none.
+
+    Args:
+        dimensions: D, size of the shared space.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self.dimensions = dimensions
+
+    def forward(self, features: Any, *, regions: bool = False) -> Any:
+        """Return a text's vector as it is, and what an image encoder returns as :class:`ImageEmbeddings`."""
+        if isinstance(features, Tensor):
+            return features
+        return ImageEmbeddings(features.pooled, features.regions if regions else None)

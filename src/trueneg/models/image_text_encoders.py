@@ -1,4 +1,4 @@
-"""Encoders of image–text networks by their settings: how each is built for a new run, and restored from a finished run's file.
+"""Encoders of image–text networks that are not towers: how each is built for a new run, and restored from a finished run's file.
 
 Images and texts have the same interface: ``build`` draws weights from torch's RNG or loads them, and ``restore`` only needs the
 shapes, because the weights are loaded afterwards.
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from trueneg.errors import UserError
 from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
-from trueneg.models.clip_encoders import clip_of, clip_tokenizer, load_clip
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, declared_pooling, load_bert, small_bert
 from trueneg.text.tokenizing import train_tokenizer
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from transformers import BertModel
 
 log = logging.getLogger(__name__)
-
-IMAGE_CONFIG = "image_encoder/config"  # entry of a finished run's file, for CLIP encoders only
 
 Settings = Mapping[str, Any]  # of the encoder
 
@@ -61,22 +58,6 @@ class NewImages:
         return cls.build({key: value for key, value in settings.items() if key != "weights"}, channels)
 
 
-class ClipImages:
-    """The image encoder of an open_clip CLIP model."""
-
-    normalises = True
-
-    @staticmethod
-    def build(settings: Settings, channels: int) -> Encoder:
-        clip = load_clip(settings["model"], settings["weights"])
-        return Encoder(clip.image_encoder, clip.image_projection, clip.logit_scale)
-
-    @staticmethod
-    def restore(settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
-        clip = clip_of(json_of(tensors.pop(IMAGE_CONFIG)))
-        return Encoder(clip.image_encoder, clip.image_projection)
-
-
 class BiovilImages:
     """BioViL's image encoder, which takes pixel values that are not normalised."""
 
@@ -89,20 +70,6 @@ class BiovilImages:
     @staticmethod
     def restore(settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
         return Encoder(*image_model(tensors, "image_encoder.", "image_projection."))
-
-
-class ClipTexts:
-    """The text encoder of an open_clip CLIP model."""
-
-    @staticmethod
-    def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
-        clip = load_clip(settings["model"], settings["weights"])
-        return Encoder(clip.text_encoder, clip.text_projection), clip_tokenizer()
-
-    @staticmethod
-    def restore(settings: Settings, config: Any, tensors: Mapping[str, Tensor], with_projection: bool) -> Encoder:
-        clip = clip_of(config)
-        return Encoder(clip.text_encoder, clip.text_projection)
 
 
 class PretrainedTexts:

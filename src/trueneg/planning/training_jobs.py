@@ -10,7 +10,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.resources import gpus
+from trueneg.specs.resources import Device, gpus
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
@@ -48,9 +48,19 @@ class TrainingJobs:
         for job in (job for job in jobs if not job.is_pilot):
             self.datasets[job.study].setdefault(job.dataset, job.runs[0].settings["dataset"])
         self._retrains_stale = configuration.retrain_stale
+        self._frozen = {  # by name of the vectors: the section of the tower, and the first job whose runs use it
+            runs.features_key(made): (section, job, choice.runs[0].settings)
+            for job in reversed(jobs)
+            for choice in job.choices.values()
+            for section, made in runs.frozen_towers(choice.runs[0].settings).items()
+        }
 
     def _job(self, wildcards: Any) -> runs.Job:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
+
+    def _matching(self, wildcards: Any) -> list[runs.Job]:
+        wanted = {field: value for field, value in dict(wildcards).items() if field in WILDCARDS}
+        return [job for job in self._jobs.values() if wanted.items() <= vars(job).items()]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
         """Return an input function that fills in the pattern for every training job of a study, except first-stage jobs."""
@@ -64,8 +74,7 @@ class TrainingJobs:
         """Return an input function that fills in the pattern for the first matching job, preferably one that trains."""
 
         def path(wildcards: Any) -> str:
-            wanted = {field: value for field, value in dict(wildcards).items() if field in WILDCARDS}
-            matching = [job for job in self._jobs.values() if wanted.items() <= vars(job).items()]
+            matching = self._matching(wildcards)
             return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED)))
 
         return path
@@ -102,6 +111,45 @@ class TrainingJobs:
             return f"results/pairs/{runs.pairs_key(dataset)}.npz"
         return f"results/sources/{runs.source_key(dataset)}.npz"
 
+    def vectors(self, wildcards: Any) -> list[str]:
+        """Return the paths of the stored vectors of the frozen towers of all matching jobs; an empty list if there are none."""
+        if not self._frozen:
+            return []
+        matching = [self._job(wildcards)] if {*WILDCARDS} <= {*dict(wildcards)} else self._matching(wildcards)
+        choices = [choice for job in matching for choice in job.choices.values()]
+        towers = [made for choice in choices for made in runs.frozen_towers(choice.runs[0].settings).values()]
+        return [f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))]
+
+    def frozen_source(self, wildcards: Any) -> str:
+        """Return the path of the source whose images or texts a frozen tower is computed for."""
+        _, job, _ = self._frozen[wildcards.features]
+        kind, key = ("pairs", runs.pairs_key) if job.study in self.image_text else ("sources", runs.source_key)
+        return f"results/{kind}/{key(job.runs[0].settings['dataset'])}.npz"
+
+    def frozen_tower(self, wildcards: Any) -> dict[str, Any]:
+        """Return what the vectors of a frozen tower are made of, and the versions and checksums of what the job reads."""
+        section, _, settings = self._frozen[wildcards.features]
+        files = {name for role, name in named_files(settings).items() if role.startswith(f"{section} ")}
+        return {
+            "made_of": runs.frozen_towers(settings)[section],
+            "files": {name: checksum_of(name) for name in sorted(files) if Path(name).exists()},
+            **versions.version_parameter(f"{section}/{runs.training_kind(settings)}/{settings[section]['name']}", "features"),
+        }
+
+    def frozen_device(self, wildcards: Any) -> Device:
+        """Return the device that a frozen tower is computed on: that of the training."""
+        _, _, settings = self._frozen[wildcards.features]
+        return settings["training"]["device"]
+
+    def frozen_threads(self, wildcards: Any) -> int:
+        """Return the number of threads for computing a frozen tower."""
+        _, _, settings = self._frozen[wildcards.features]
+        return settings["training"]["threads"]
+
+    def frozen_gpus(self, wildcards: Any) -> int:
+        """Return the number of GPUs for computing a frozen tower."""
+        return gpus(self.frozen_device(wildcards))
+
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
         """Return an input function for a table beside an image–text source; it returns an empty list for other studies."""
         return lambda wildcards: (
@@ -130,7 +178,7 @@ class TrainingJobs:
     def files(self, wildcards: Any) -> dict[str, str]:
         """Return the checksums of a training job's features and weights; for a missing file, the one recorded by its runs."""
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
-        checksums = {name: checksum_of(name) for name in named if Path(name).is_file()}
+        checksums = {name: checksum_of(name) for name in named if Path(name).exists()}
         # Formatted here, because Snakemake does not rerun a job if a parameter that depends on `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
         if checksums.keys() != named and manifest.is_file():

@@ -73,7 +73,7 @@ class TimmSettings(ImageTowerSettings):
     IMPLEMENTATION = "trueneg.models.towers.timm_tower:TimmTower"
 
     name: Literal["timm"]
-    model: Sweepable[str] = Field(description="timm's name of the network, such as vit_small_patch16_224 or tf_efficientnet_lite0")
+    model: Sweepable[str] = Field(description="timm's name, such as vit_small_patch16_224 or tf_efficientnet_lite0")
     weights: Sweepable[PathText] = Field(
         "pretrained", description="pretrained: from an installed package or timm's hub; none: random; or a file of weights"
     )
@@ -82,7 +82,7 @@ class TimmSettings(ImageTowerSettings):
 class OpenClipSettings(Settings):
     """Settings of both towers of an open_clip model."""
 
-    model: Sweepable[PathText] = Field(description="open_clip's name, such as ViT-B-32 or ViT-B-16-SigLIP, or a JSON configuration file")
+    model: Sweepable[PathText] = Field(description="open_clip's name, such as ViT-B-32, or a JSON configuration file")
     weights: Sweepable[PathText] = Field(description="open_clip's tag, such as openai, or a file of weights; none: random")
 
 
@@ -215,7 +215,7 @@ class OpenClipTextSettings(OpenClipSettings, TextTowerSettings):
 
 
 class SentenceTransformerSettings(TextTowerSettings):
-    """Any text encoder that sentence-transformers loads without running code of the model, such as MiniLM, MPNet or ModernBERT."""
+    """Any text encoder that sentence-transformers loads without running a model's code, such as MiniLM, MPNet or ModernBERT."""
 
     IMPLEMENTATION = "trueneg.models.towers.sentence_transformers_tower:SentenceTransformerTower"
 

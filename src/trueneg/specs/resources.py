@@ -49,6 +49,7 @@ RESOURCES = {
     "subsets": Resources(mem_mb=4000),
     "phantom_reports": Resources(runtime=30),
     "reports": Resources(mem_mb=4000, runtime=60),
+    "features": Resources(mem_mb=8000, runtime=240),
     "sentences": Resources(mem_mb=4000, runtime=240),
     "captions": Resources(mem_mb=4000, runtime=60),
     "assumption": Resources(mem_mb=4000, runtime=30),

@@ -11,6 +11,7 @@ VERSIONS = {
     "class_probability": 1,  # η from likelihoods, and its controls
     "training/images": 1,  # the loop, augmentation and loss of two views
     "training/image-text": 1,  # the loop, networks and loss of image–text pairs
+    "features": 1,  # vectors of frozen towers
     "evaluation/images": 1,  # encoding the images of a run
     "evaluation/image-text": 1,  # encoding the pairs of a run
     "simulation": 1,  # the experiments of the theory

@@ -1,6 +1,7 @@
-"""The user's files that a run reads besides its data set: a guide's features and trained weights."""
+"""The user's files that a run reads besides its data set: a guide's features, trained weights, towers and their vectors."""
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,13 @@ def named_files(settings: Settings) -> dict[str, str]:
     guide: Any = settings["objective"].get("guide") or {}
     features = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
     weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
-    return features | {role: name for role, name in weights.items() if isinstance(name, str)}
+    towers = {
+        f"{section} {key}": values.get(key)
+        for section, values in settings.items()
+        for key in ("model", "path")
+        if "train" in values  # the section of a tower
+    }
+    return features | {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 
 
 def run_checksums(settings: Settings) -> dict[str, str]:
@@ -32,11 +39,15 @@ def run_checksums(settings: Settings) -> dict[str, str]:
     if FEATURES in named and not Path(named[FEATURES]).is_file():
         problem = f"guide.path is {named[FEATURES]}; expected a .safetensors file"
         raise UserError(f"{problem}. Correct the path, or write the features there.")
-    return {role: checksum_of(name) for role, name in named.items() if Path(name).is_file()}
+    return {role: checksum_of(name) for role, name in named.items() if Path(name).exists()}
 
 
 def checksum_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file; cached while its size and modification time stay the same."""
+    """Return the SHA-256 of a file, or of a folder's files; cached while their sizes and modification times stay the same."""
+    if Path(path).is_dir():
+        files = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        listed = "\n".join(f"{file.relative_to(path)} {checksum_of(file)}" for file in files)
+        return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
     status = Path(path).stat()
     return _checksum(str(path), status.st_size, status.st_mtime_ns)
 

@@ -60,6 +60,10 @@ class Augmentation(nn.Module):
         """
         return torch.empty(count, 0)
 
+    def draw_views(self, count: int, size: Sequence[int], generators: Sequence[torch.Generator]) -> list[Tensor]:
+        """Draw parameters for several views of each of ``count`` images, one generator per view; see :meth:`draw`."""
+        return [self.draw(count, size, generator) for generator in generators]
+
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
         """Augment and normalise images.
 

@@ -1,6 +1,7 @@
 """Train the runs of a job: reuse finished runs from the store, resume interrupted ones, and list all runs in a manifest."""
 
 import functools
+import hashlib
 import json
 import logging
 import math
@@ -27,6 +28,7 @@ from trueneg.store.identity import model_of, refuse_other_settings, run_id
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
+from trueneg.training.frozen import read_frozen
 from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
@@ -48,6 +50,7 @@ def train_runs(
     subsets: str | Path,
     store: str | Path,
     manifest: str | Path,
+    vectors: Sequence[str | Path] = (),
     winners: str | Path | None = None,
     retrain_stale: bool = False,
 ) -> None:
@@ -61,6 +64,7 @@ def train_runs(
         subsets: subsets for all seeds (parquet).
         store: folder of the run store.
         manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
+        vectors: stored vectors of the runs' frozen towers.
         winners: file with the winner that decides which of the runs are trained; None: all of them.
         retrain_stale: retrain finished runs made before a VERSION was raised; the old results are moved aside.
 
@@ -72,7 +76,8 @@ def train_runs(
     if winners is not None:
         variant, runs = chosen(runs, winners)
     # Plain values, which can be passed to other processes.
-    read = functools.partial(TrainingJob, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
+    plain = [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale, [str(path) for path in vectors]
+    read = functools.partial(TrainingJob, *plain)
     block = read()
     settings = block.runs[0].settings
     wanted, count = training_devices(settings)
@@ -100,11 +105,20 @@ class TrainingJob:
         store: run store that contains the runs.
     """
 
-    def __init__(self, runs: Sequence[Mapping[str, Any]], source: str, subsets: str, store: str, retrain_stale: bool):
+    def __init__(
+        self,
+        runs: Sequence[Mapping[str, Any]],
+        source: str,
+        subsets: str,
+        store: str,
+        retrain_stale: bool,
+        vectors: Sequence[str] = (),
+    ):
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
         self._training = TRAININGS[training_kind(self.runs[0].settings)]
         self._source, self._subsets = self._training.read_source(source), self._training.read_subsets(subsets)
-        self.identifiers = [run_id(run, self._training.data_checksum(self._source, run.settings)) for run in self.runs]
+        self._frozen = read_frozen(self.runs[0].settings, self._source, vectors)  # the runs differ only in their seeds
+        self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
         self._subsets_path, self._retrain_stale = subsets, retrain_stale
 
     def train(self, device: torch.device | None, processes: Processes = ALONE) -> None:
@@ -155,7 +169,7 @@ class TrainingJob:
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
         # Computed before the first update: files edited while this process runs do not affect its result.
         code = provenance.environment(versions.training_versions(run.settings), versions.objective_files(run.settings))
-        files = {name: checksum_of(name) for name in named_files(run.settings).values() if Path(name).is_file()}
+        files = {name: checksum_of(name) for name in named_files(run.settings).values() if Path(name).exists()}
         checkpoint = Checkpoint(
             folder,
             digest=f"{identifier}-{versions.digest(code['code']['versions'])}",
@@ -178,7 +192,7 @@ class TrainingJob:
         record = run.to_json() | {
             "id": identifier,
             "source": {key: value for key in ("name", "checksum", "skipped") if (value := getattr(self._source, key))},
-            "data": self._training.data_checksum(self._source, run.settings),
+            "data": self._data_checksum(run),
             "false_negatives": self._training.false_negatives(self._source, self._subset_of(run), run.settings),
             "files": files,
             "images": len(self._subset_of(run).train),
@@ -209,9 +223,13 @@ class TrainingJob:
         with atomic_write(folder / RunStore.MODEL) as path:
             path.write_bytes(save(weights))
 
+    def _data_checksum(self, run: Run) -> str:
+        parts = [self._training.data_checksum(self._source, run.settings), *self._frozen.weights]
+        return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
         start: Any = self._training if _is_trained(run) else ReleasedNetworks
-        return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes)
+        return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes, self._frozen)
 
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)

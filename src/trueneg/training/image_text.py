@@ -17,24 +17,25 @@ from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Rated, rate_pairs
-from trueneg.training.image_text_networks import build_networks, encoder_of, finished_tensors
+from trueneg.training.image_text_networks import build_networks, finished_tensors, normalises
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
-from trueneg.training.sentence_tokens import SentenceTokens
+from trueneg.training.sentence_tokens import text_inputs
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Inputs(NamedTuple):
-    """What a process encodes of a batch: images, their augmentation parameters, tokens of sentences, and lengths (on the CPU)."""
+    """What a process encodes of a batch: images, their augmentation parameters, inputs of the text encoder, and their lengths."""
 
     images: Tensor
     parameters: Tensor
-    tokens: dict[str, Tensor]
+    tokens: dict[str, Any]
     lengths: Tensor
 
 
@@ -55,17 +56,18 @@ class ImageText(TrainingRun):
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
         refuse_leakage(source, subset)
         training, objective, similarity = settings["training"], settings["objective"], with_overrides(settings)
-        self.data = PairData(source, subset, self.device)
+        self.data = PairData(source, subset, self.device, self.frozen.vectors)
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
-        statistics, channels = statistics_of(source.images, subset.train), source.images.shape[1]
-        self.networks = build_networks({**settings, "similarity": similarity}, self.data.sentences, channels, statistics)
+        statistics = ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
+        described, channels = {**settings, "similarity": similarity}, source.images.shape[1]
+        self.networks = build_networks(described, self.data.sentences, channels, statistics, self.frozen)
         self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
         self.network = nn.ModuleDict({"model": self.model})
         self.masked_words_weight, self.mask_share = (objective.get(key) for key in ("masked_words_weight", "mask_share"))
         if self.mask_share is not None:  # drawn last, so all objectives of a seed share the other weights
             config = self.model.text_encoder.bert.config
             self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
-        self.tokens = SentenceTokens(self.networks, self.data.texts, settings["text_encoder"]["truncate"], self.device)
+        self.tokens = text_inputs(self.networks, self.data.texts, settings["text_encoder"].get("truncate", True), self.device)
         self.directions = DIRECTIONS[objective.get("directions", "both")]
         self.guide = build_guide(self.objective_model, objective, self)
         aggregation = similarity["aggregation"]
@@ -193,6 +195,8 @@ class ReleasedNetworks:
         source: images used for evaluation.
         subset: subset of the source; its training split defines the vocabulary of a new text encoder and, unless the image
             encoder has its own, the normalisation of images.
+        device, processes: not used.
+        frozen: stored vectors of the frozen towers.
 
     Raises:
         UserError: if the weights cannot be loaded, or a patient is in two splits.
@@ -200,14 +204,22 @@ class ReleasedNetworks:
 
     epochs = epoch = update = updates = batch_size = 0
 
-    def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
+    def __init__(
+        self,
+        settings: Settings,
+        seed: int,
+        source: PairSource,
+        subset: PairSubset,
+        device: Any = None,
+        processes: Any = None,
+        frozen: Frozen = NOTHING_FROZEN,
+    ):
         refuse_leakage(source, subset)
-        normalises = encoder_of(settings, "encoder").normalises
-        statistics = ([], []) if normalises else statistics_of(source.images, subset.train)
+        statistics = ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         sentences = PairData(source, subset, torch.device("cpu")).sentences
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
-            self._networks = build_networks(settings, sentences, source.images.shape[1], statistics)
+            self._networks = build_networks(settings, sentences, source.images.shape[1], statistics, frozen)
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors that :func:`~trueneg.training.image_text_networks.read_networks` restores."""

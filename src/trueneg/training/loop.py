@@ -15,6 +15,7 @@ from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.store.identity import model_of
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.guides.base import UNRATED, Batch, Guide, Rated
 from trueneg.training.schedules import learning_rate_factor
 
@@ -37,6 +38,7 @@ class TrainingRun(ABC):
         subset: subset of the source to train on.
         device: device to train on.
         processes: processes that share the run, each with its own device.
+        frozen: stored vectors of the frozen towers.
 
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
@@ -75,8 +77,16 @@ class TrainingRun(ABC):
     guide: Guide | None
 
     def __init__(
-        self, settings: Settings, seed: int, source: Any, subset: Any, device: torch.device, processes: Processes = ALONE
+        self,
+        settings: Settings,
+        seed: int,
+        source: Any,
+        subset: Any,
+        device: torch.device,
+        processes: Processes = ALONE,
+        frozen: Frozen = NOTHING_FROZEN,
     ):
+        self.frozen = frozen
         self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
         self.objective_model: Any = model_of(settings, "objective")
         self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]

@@ -17,10 +17,12 @@ from trueneg.data.images.training_split import ViewData
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
-from trueneg.models.projection import ProjectionHead
+from trueneg.models.projection import build_head
+from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen, build_tower, is_tower, packed, restore_tower
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Rated, rate_views
 from trueneg.training.loop import Settings, TrainingRun
@@ -41,9 +43,9 @@ class SimCLR(TrainingRun):
 
     def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> int:
         training, objective = settings["training"], settings["objective"]
-        self.data = ViewData(source, subset, self.device)
-        self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
-        network = projected_encoder(settings, channels=source.images.shape[1])
+        self.data = ViewData(source, subset, self.device, self.frozen.vectors)
+        self.augmentation = augmentation_of(settings, source, self.frozen).to(self.device)
+        network = projected_encoder(settings, source.images.shape[1], self.frozen)
         self.network = network.to(memory_format=torch.channels_last).to(self.device)
         self.guide = build_guide(self.objective_model, objective, self)
         values = self.objective_model.loss_settings(objective)
@@ -69,7 +71,8 @@ class SimCLR(TrainingRun):
             setattr(self.loss.estimator, name, value)
         order = torch.randperm(len(self.data.images), generator=self.generator("batches")).to(self.device)
         drawn, size = count * self.batch_size, self.data.images.shape[-2:]
-        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
+        generators = [self.generator(f"augmentation {view}") for view in (1, 2)]
+        views = [view.to(self.device) for view in self.augmentation.draw_views(drawn, size, generators)]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
@@ -99,6 +102,10 @@ class SimCLR(TrainingRun):
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
+
+    def weights(self) -> dict[str, Tensor]:
+        tower = getattr(self.network.encoder, "tower", None)
+        return super().weights() | ({} if tower is None else packed(tower, "encoder"))
 
     def _follow_schedules(self) -> None:
         """Set the scheduled parameters to their values for this epoch."""
@@ -132,13 +139,47 @@ def compares_samples(loss: Any) -> bool:
     return getattr(user, "compares_samples", False)
 
 
-def projected_encoder(settings: Settings, channels: int) -> nn.Module:
-    """Build an encoder with its projection head, with weights drawn from torch's RNG, for images with these channels."""
-    encoder: Any = build_encoder(**settings["encoder"], in_channels=channels)
-    projection = settings["projection"]
-    hidden, out = projection["hidden"], projection["dimensions"]
-    head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
-    return nn.Sequential(OrderedDict(encoder=encoder, projection=head))
+def augmentation_of(settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN) -> Any:
+    """Return the augmentation of a run: stored versions of images if the tower is frozen; towers normalise images themselves."""
+    if frozen.images is not None:
+        return StoredViews(frozen.images.values.shape[1])
+    channels = source.images.shape[1]
+    statistics = ([0.0] * channels, [1.0] * channels) if is_tower(settings, "encoder") else channel_statistics(source)
+    return build_augmentation(settings["augmentation"], *statistics)
+
+
+def projected_encoder(
+    settings: Settings, channels: int, frozen: Frozen = NOTHING_FROZEN, tensors: dict[str, Tensor] | None = None
+) -> nn.Module:
+    """Build an encoder with its projection head, for images with these channels.
+
+    Args:
+        settings: the run's settings.
+        channels: channels of the images.
+        frozen: stored vectors of a frozen tower, in place of the encoder.
+        tensors: content of a finished run's file, which is loaded; None: weights are loaded or drawn from torch's RNG.
+    """
+    encoder: Any
+    if frozen.images is not None:
+        encoder = PooledTower(StoredTower(frozen.images.dimensions))
+    elif is_tower(settings, "encoder"):
+        build = build_tower if tensors is None else functools.partial(restore_tower, tensors=tensors)
+        encoder = PooledTower(build(settings, "encoder"))
+    else:
+        encoder = build_encoder(**settings["encoder"], in_channels=channels)
+    network = nn.Sequential(OrderedDict(encoder=encoder, projection=build_head(encoder.dimensions, **settings["projection"])))
+    if tensors is not None:
+        network.load_state_dict(tensors)
+    return network
+
+
+def evaluated_encoder(settings: Settings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]) -> Any:
+    """Return a finished run's encoder without its projection; if the encoder is frozen, with it: it is all that was trained."""
+    network: Any = projected_encoder(settings, channels, frozen, tensors)
+    if frozen.images is None:
+        return network.encoder
+    network.dimensions = settings["projection"]["dimensions"] or network.encoder.dimensions
+    return network
 
 
 def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:

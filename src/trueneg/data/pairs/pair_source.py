@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import struct
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
-from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, require_types, write_arrays
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
@@ -121,6 +119,11 @@ class PairSource:
         return self.sentences[LIKELIHOODS]
 
 
+def distinct_texts(source: PairSource) -> list[str]:
+    """Return each text of a source once, in alphabetical order: the rows of a frozen text tower's vectors."""
+    return sorted(set(source.sentences["sentence"]))
+
+
 def probability_name(setting: str | Mapping[str, float]) -> str:
     """Return the class probability that a setting draws from: its name, or ``true`` if only a share of the sentences has it."""
     return setting if isinstance(setting, str) else "true"
@@ -197,7 +200,7 @@ def read_pairs(path: str | Path) -> PairSource:
         names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
         names["skipped"] = str(archive.get("skipped", ""))
         names["language_model"] = json.loads(str(archive.get("language_model", "null")))
-        source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
+        source = PairSource(**names, **arrays, images=mapped_array(path, "images"), sentences=sentences, restricted=restricted)
         require_checksum(source.checksum, archive)
     return source
 
@@ -205,23 +208,6 @@ def read_pairs(path: str | Path) -> PairSource:
 def sentences_of(path: str | Path) -> Path:
     """Return the path of the sentences stored next to an .npz file."""
     return Path(path).with_suffix(".parquet")
-
-
-def _mapped(path: str | Path, name: str) -> np.memmap:
-    """Memory-map a uint8 array of an uncompressed .npz file, read-only.
-
-    An array of another type, or a compressed one, has different bytes, which the checksum of the source detects.
-    """
-    with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
-        member = archive.getinfo(f"{name}.npy")
-        with archive.open(member) as stream:  # checks the member's header against the archive's directory
-            np.lib.format.read_magic(stream)
-            shape, _, _ = np.lib.format.read_array_header_1_0(stream)
-            header = stream.tell()
-        # Read the lengths of the name and the extra field, which lie between the member's 30-byte header and its data.
-        file.seek(member.header_offset + 26)
-        between = sum(struct.unpack("<HH", file.read(4)))
-    return np.memmap(path, np.uint8, "r", member.header_offset + 30 + between + header, shape)
 
 
 def _problems(source: PairSource) -> Iterator[str]:

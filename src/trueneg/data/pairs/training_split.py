@@ -38,6 +38,7 @@ class PairData:
         source: images and sentences.
         subset: subset of the source; only its ``train`` split is used.
         device: device of the tensors and of image batches.
+        vectors: stored vectors (N, …) of all images, which take their place.
 
     Attributes:
         source: images and sentences.
@@ -55,7 +56,7 @@ class PairData:
             that together account for half of the sentences with a known class.
     """
 
-    def __init__(self, source: PairSource, subset: PairSubset, device: torch.device):
+    def __init__(self, source: PairSource, subset: PairSubset, device: torch.device, vectors: np.ndarray | None = None):
         self.source, self._device, self._seed = source, device, subset.seed
         self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
         reports = source.reports[subset.train]
@@ -77,7 +78,7 @@ class PairData:
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(_frequency_groups(classes)).to(device)
-        self.images = TrainingImages(source.images, subset.train, device)
+        self.images = TrainingImages(source.images if vectors is None else vectors, subset.train, device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())

@@ -18,12 +18,11 @@ from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
-from trueneg.models.image_encoders import build_encoder
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.run_store import RunStore
-from trueneg.training.augment import Augmentation, build_augmentation
-from trueneg.training.simclr import channel_statistics
+from trueneg.training.frozen import read_frozen
+from trueneg.training.simclr import augmentation_of, evaluated_encoder
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +35,9 @@ class EncodedRun(NamedTuple):
     source: ImageSource
     features: Tensor  # (n, D), one row per image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
+    images: np.ndarray  # of the source, or stored vectors in their place
     encoder: nn.Module
-    augmentation: Augmentation
+    augmentation: Any
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -74,21 +74,21 @@ def encoded(
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
     source, by_seed = read_source(data["source"]), read_subsets(data["subsets"])
-    pixels, labels = torch.from_numpy(source.images), torch.from_numpy(source.labels).to(device)
+    labels = torch.from_numpy(source.labels).to(device)
     encoded_runs = []
     for run in runs:
         subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
-        encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
-        weights = load_file(run["model"]).items()
-        encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights if name.startswith("encoder.")})
+        frozen = read_frozen(settings, source, data.get("vectors") or ())
+        encoder = evaluated_encoder(settings, source.images.shape[1], frozen, load_file(run["model"]))
         encoder.to(memory_format=torch.channels_last).to(device)
-        augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
-        needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
-        extracted = extract_features(encoder, augmentation.normalise, pixels[needed])
-        features = extracted.new_zeros(len(pixels), extracted.shape[1])
-        features[needed.to(device)] = extracted
+        augmentation = augmentation_of(settings, source, frozen).to(device)
+        images = source.images if frozen.vectors is None else frozen.vectors
+        needed = np.concatenate([subset.pool, subset.validation, subset.test])
+        extracted = extract_features(encoder, augmentation.normalise, torch.from_numpy(images[needed]))
+        features = extracted.new_zeros(len(images), extracted.shape[1])
+        features[torch.from_numpy(needed).to(device)] = extracted
         log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
-        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, encoder, augmentation))
+        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, images, encoder, augmentation))
     yield encoded_runs
 
 

@@ -26,12 +26,12 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     yield from chance(runs, task)
     for run, pool, fraction in itertools.product(runs, training["label_pools"], sorted(training["label_fractions"])):
         indices = labelled_images(run, pool, fraction)
-        labelled = LabelledImages(run.source.images, indices, run.of(indices)[1], run.augmentation)
+        labelled = LabelledImages(run.images, indices, run.of(indices)[1], run.augmentation)
         encoder = copy.deepcopy(run.encoder).requires_grad_(False).train(training["update_batch_norm"])
         seed = seed_for(run.subset.seed, task)
         head = train_classifier(encoder, nn.Identity(), labelled, run.classes, cross_entropy, seed, training)
         for split in run.splits:
-            images = torch.from_numpy(run.source.images[getattr(run.subset, split)])
+            images = torch.from_numpy(run.images[getattr(run.subset, split)])
             logits = head(extract_features(encoder, run.augmentation.normalise, images))
             if not logits.isfinite().all():
                 raise diverged(fraction, run.subset.seed, training)

@@ -22,6 +22,7 @@ from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, simil
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
+from trueneg.training.frozen import read_frozen
 from trueneg.training.image_text_networks import Networks, read_networks
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ def encoded(
     boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
-        networks = read_networks(run["model"], store.record(run["id"])["settings"])
+        settings = store.record(run["id"])["settings"]
+        networks = read_networks(run["model"], settings, read_frozen(settings, source, data.get("vectors") or ()))
         yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]
 
 

@@ -10,10 +10,11 @@ from torch import nn
 
 from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
-from trueneg.evaluation.pair_features import central_crops
+from trueneg.evaluation.pair_features import central_crops, images_of
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
+from trueneg.models.towers.tower import as_embedded
 from trueneg.randomness import seed_for
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
@@ -69,10 +70,10 @@ def fine_tuned_scores(
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
         targets = torch.from_numpy(labels[kept]).to(run.device)
-        labelled = LabelledImages(run.source.images, run.subset.train[kept], targets, run.networks.augmentation)
+        labelled = LabelledImages(images_of(run.networks, run.source), run.subset.train[kept], targets, run.networks.augmentation)
         encoder: Any = copy.deepcopy(run.networks.model.image_encoder).requires_grad_(not frozen).train(not frozen)
         training = labelled, len(names), known_binary_cross_entropy, seed_for(seed, "fine-tuning"), settings
-        head = train_classifier(encoder, lambda maps: maps.mean((2, 3)), *training)
+        head = train_classifier(encoder, lambda encoded: as_embedded(encoded).pooled, *training)
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(logits).all() for logits in scores[fraction].values()):
             raise diverged(fraction, seed, settings)
@@ -83,4 +84,4 @@ def fine_tuned_scores(
 def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedRun, split: str) -> np.ndarray:
     """Return the logits of the central crops of a split's images."""
     crops = central_crops(run.networks, run.source, getattr(run.subset, split), run.device)
-    return torch.cat([head(encoder(images).mean((2, 3))) for images in crops]).cpu().numpy()
+    return torch.cat([head(as_embedded(encoder(images)).pooled) for images in crops]).cpu().numpy()

@@ -1,6 +1,7 @@
 """Grounding: how well the model localises the boxes that readers drew for sentences."""
 
 import itertools
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ from trueneg.models.region_similarity import heatmaps
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
+log = logging.getLogger(__name__)
+
 CORNERS = ["x0", "y0", "x1", "y1"]
 SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
@@ -44,7 +47,9 @@ def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, 
         if run.boxes is not None:
             crop = run.networks.augmentation.evaluated_size(run.source.size)
             phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
-            if len(phrases):
+            if run.images(split).embeddings.regions is None:
+                log.warning("the data have boxes, but the image tower has no regions, so nothing is located in images")
+            elif len(phrases):
                 texts = embed_texts(run.networks, phrases["sentence"].unique().tolist(), run.device)
                 yield run, split, phrases, texts, crop
 

@@ -29,7 +29,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     images of other patients.
     """
     for run, split in itertools.product(runs, SPLITS):
-        names, ks, prompts = run.source.label_names, settings["precision"]["ks"], prompts_of(run.source, settings)
+        names, ks, prompts = run.source.label_names, settings["precision"]["ks"], prompts_of(run, settings)
         asked = np.array([label for label, name in enumerate(names) if name in prompts])
         if len(asked):
             texts = run.similarities([prompts[names[label]]["positive"] for label in asked], split)

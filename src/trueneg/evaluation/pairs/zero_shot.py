@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
@@ -29,7 +28,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in itertools.product(runs, SPLITS):
-        prompts = prompts_of(run.source, settings)
+        prompts = prompts_of(run, settings)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
         if names:
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
@@ -41,9 +40,12 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
-def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS` if none are given."""
-    prompts = settings["zero_shot"]["prompts"]
+def prompts_of(run: EmbeddedRun, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS` if none are given; none without a text tower."""
+    source, prompts = run.source, settings["zero_shot"]["prompts"]
+    if "path" in run.networks.settings["text_encoder"]:
+        log.warning("text_encoder is a file of vectors, so prompts cannot be embedded and nothing is measured with them")
+        return {}
     if prompts is None:
         return PROMPTS
     unknown = sorted(set(prompts) - set(source.label_names))

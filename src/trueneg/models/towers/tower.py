@@ -103,3 +103,8 @@ def state_checksum(network: nn.Module) -> str:
         digest.update(name.encode() + str(tuple(value.shape)).encode())
         digest.update(value.detach().cpu().float().numpy().tobytes())
     return digest.hexdigest()
+
+
+def as_embedded(features: Any) -> Embedded:
+    """Return what an encoder makes of images: feature maps (B, C, h, w) are pooled by their mean."""
+    return features if isinstance(features, Embedded) else Embedded(features.mean((2, 3)), features)

@@ -1,0 +1,103 @@
+"""The vectors that a frozen tower makes of all images or texts of a source, computed once and shared by all runs."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, write_arrays
+from trueneg.data.mistakes import REMOVE
+from trueneg.errors import UserError
+from trueneg.io.files import write_text
+from trueneg.io.privacy import owner_only
+from trueneg.io.reading import RUN_STEP, reading
+
+
+class StoredFeatures(NamedTuple):
+    """Vectors of n samples, each in V versions.
+
+    Attributes:
+        values: float32 (n, V, D, R), memory-mapped. The first version is the sample itself; the others are augmented. The first
+            of the R vectors is that of the whole sample; the others, if any, are those of its regions, row by row.
+        grid: rows and columns of the regions; None: there are none.
+        weights: checksum of the tower's weights or, without a network, of the file of vectors.
+        data: checksum of the source.
+    """
+
+    values: np.ndarray
+    grid: tuple[int, int] | None
+    weights: str
+    data: str
+
+    @property
+    def dimensions(self) -> int:
+        """Return D."""
+        return self.values.shape[2]
+
+
+def read_features(path: str | Path, data: str) -> StoredFeatures:
+    """Read stored vectors and verify their checksum.
+
+    Args:
+        path: file written by :func:`write_features`.
+        data: checksum of the source that the vectors are used with.
+
+    Raises:
+        UserError: if the file is missing, damaged, or belongs to another source.
+    """
+    with reading(path, "vectors of a frozen tower", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
+        grid, texts = archive["grid"].tolist(), {name: str(archive[name]) for name in ("weights", "data")}
+        stored = StoredFeatures(mapped_array(path, "values"), (grid[0], grid[1]) if grid else None, **texts)
+        require_checksum(content_hash(stored.values).hexdigest(), archive)
+    if stored.data != data:
+        raise UserError(f"{path} holds vectors of other data (checksum {stored.data[:6]}…; expected {data[:6]}…). {REMOVE}")
+    return stored
+
+
+def write_features(
+    path: str | Path,
+    cache: str | Path,
+    made_of: Mapping[str, Any],
+    count: int,
+    compute: Callable[[slice], np.ndarray],
+    *,
+    grid: tuple[int, int] | None,
+    at_once: int,
+    restricted: bool,
+) -> None:
+    """Compute vectors in shards, and write them; a job that was killed goes on after its last finished shard.
+
+    Args:
+        path: .npz file to write.
+        cache: folder of the unfinished vectors; removed at the end.
+        made_of: what determines the vectors, with ``weights`` and ``data``; unfinished vectors of anything else are discarded.
+        count: n, number of samples.
+        compute: returns the vectors (B, V, D, R) of a slice of the samples.
+        grid: see :class:`StoredFeatures`.
+        at_once: samples per shard.
+        restricted: whether only the owner of the files may read them.
+    """
+    unfinished, progress = Path(cache, "values.npy"), Path(cache, "progress.json")
+    with owner_only(restricted):
+        state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
+        if progress.is_file() and unfinished.is_file():
+            before = json.loads(progress.read_text(encoding="utf-8"))
+            state = before if before["made of"] == state["made of"] else state
+        Path(cache).mkdir(parents=True, exist_ok=True)
+        values: Any = np.lib.format.open_memmap(unfinished) if state["done"] else None
+        for start in range(state["done"], count, at_once):
+            chosen = slice(start, min(start + at_once, count))
+            part = np.asarray(compute(chosen), np.float32)
+            if not np.isfinite(part).all():
+                raise UserError(f"{path}: the tower's vectors of samples {start} to {chosen.stop - 1} contain NaN or inf.")
+            if values is None:
+                values = np.lib.format.open_memmap(unfinished, "w+", np.float32, (count, *part.shape[1:]))
+            values[chosen] = part
+            values.flush()
+            write_text(progress, json.dumps(state | {"done": chosen.stop}))
+        arrays = {"values": values, "grid": np.array(grid or (), np.int64), "checksum": content_hash(values).hexdigest()}
+        write_arrays(path, arrays | {name: made_of[name] for name in ("weights", "data")})
+    shutil.rmtree(cache)

@@ -1,0 +1,278 @@
+"""Frozen towers: computed once for all images or texts of a source, and read again by training and evaluation."""
+
+import functools
+import logging
+import pkgutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from trueneg.config.runs import RunSettings, features_key, frozen_towers
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs
+from trueneg.data.stored_features import StoredFeatures, read_features, write_features
+from trueneg.data.vector_files import read_vectors
+from trueneg.errors import UserError
+from trueneg.models.towers.tower import Tower, state_checksum, train_only
+from trueneg.randomness import generator_of, seed_for
+from trueneg.runtime.devices import leased_device
+from trueneg.specs.encoders import FROZEN, TowerSettings
+from trueneg.store.identity import model_of
+from trueneg.store.run_files import checksum_of
+from trueneg.training.augment import build_augmentation
+from trueneg.training.radiograph_augmentation import RadiographAugmentation
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 64  # samples per forward pass; affects memory and speed, and the last digits of the vectors
+SHARD = 1024  # samples between two saves: what an interruption can lose
+NO_REGIONS = (
+    "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to global, or "
+    "use another network, such as a ResNet or ViT of timm."
+)
+READ = {"images": read_source, "image-text": read_pairs}
+
+
+class Frozen(NamedTuple):
+    """The stored vectors of a run's frozen towers; None: the encoder is not frozen.
+
+    Attributes:
+        images: vectors of all images of the source.
+        texts: vectors of all distinct texts of the source.
+        rows: row in `texts` of each text.
+    """
+
+    images: StoredFeatures | None = None
+    texts: StoredFeatures | None = None
+    rows: Mapping[str, int] = {}
+
+    @property
+    def vectors(self) -> np.ndarray | None:
+        """The vectors that take the place of the images; None: nothing does."""
+        return None if self.images is None else self.images.values
+
+    @property
+    def weights(self) -> list[str]:
+        """The checksums of the towers' weights, which are part of a run's id."""
+        named = {"encoder": self.images, "text_encoder": self.texts}
+        return [f"{section} weights {stored.weights}" for section, stored in named.items() if stored is not None]
+
+
+NOTHING_FROZEN = Frozen()
+
+
+def read_frozen(settings: RunSettings, source: Any, vectors: Sequence[str | Path]) -> Frozen:
+    """Read the vectors of a run's frozen towers.
+
+    Args:
+        settings: the run's settings.
+        source: the run's source.
+        vectors: files written by :func:`compute_features`, for these and perhaps other towers.
+
+    Raises:
+        UserError: if vectors are damaged or belong to another source.
+    """
+    paths = {Path(path).stem: path for path in vectors}
+    towers = {section: paths[features_key(made)] for section, made in frozen_towers(settings).items()}
+    stored = {section: read_features(path, source.checksum) for section, path in towers.items()}
+    rows = {text: row for row, text in enumerate(distinct_texts(source))} if "text_encoder" in stored else {}
+    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows)
+
+
+def is_tower(settings: RunSettings, section: str) -> bool:
+    """Return whether a run's encoder is a tower, or vectors in place of one."""
+    model: Any = model_of(settings, section)
+    return issubclass(model, TowerSettings)
+
+
+def build_tower(settings: RunSettings, section: str) -> Tower:
+    """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that the run does not train.
+
+    Raises:
+        UserError: if the library is not installed, or the network or its weights cannot be obtained.
+    """
+    model: Any = model_of(settings, section)
+    tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
+    train_only(tower, settings[section]["train"], section)
+    return tower.eval()
+
+
+def packed(tower: Tower, section: str) -> dict[str, Tensor]:
+    """Return the files that rebuild a tower as entries of a finished run's file."""
+    files = tower.files().items()
+    return {f"{section}/files/{name}": torch.frombuffer(bytearray(content), dtype=torch.uint8) for name, content in files}
+
+
+def restore_tower(settings: RunSettings, section: str, tensors: dict[str, Tensor]) -> Tower:
+    """Rebuild the tower of a finished run, whose weights are loaded afterwards; its files are taken out of `tensors`."""
+    model: Any = model_of(settings, section)
+    prefix = f"{section}/files/"
+    names = [name for name in tensors if name.startswith(prefix)]
+    files = {name.removeprefix(prefix): tensors.pop(name).numpy().tobytes() for name in names}
+    tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).restore(settings[section], files)
+    return tower
+
+
+def compute_features(
+    made_of: Mapping[str, Any], *, source: str | Path, features: str | Path, cache: str | Path, device: str, threads: int
+) -> None:
+    """Compute the vectors of a frozen tower for all images or distinct texts of a source, and write them.
+
+    Args:
+        made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
+        source: the source of its data.
+        features: .npz file to write.
+        cache: folder of unfinished vectors, from which a killed job goes on.
+        device: device to lease.
+        threads: number of CPU threads.
+
+    Raises:
+        UserError: if the tower cannot be built or lacks regions that the study needs, a text is too long, or a file of vectors
+            does not fit the source.
+    """
+    torch.set_num_threads(threads)
+    section, model = made_of["section"], made_of["tower"].get("model", "")
+    settings: Any = {"training": {"kind": made_of["kind"]}, section: {**made_of["tower"], "train": FROZEN}}
+    data: Any = READ[made_of["kind"]](source)
+    samples = data.images if section == "encoder" else distinct_texts(data)
+    write: Any = functools.partial(write_features, features, cache, count=len(samples))
+    write = functools.partial(write, restricted=getattr(data, "restricted", False))
+    if "path" in made_of["tower"]:
+        if made_of.get("regions") == "needed":
+            raise UserError(NO_REGIONS.format(section=section, model=made_of["tower"]["path"]))
+        values, checksum = _from_file(settings[section], section, data), checksum_of(settings[section]["path"])
+        made = {**made_of, "weights": checksum, "data": data.checksum}
+        write(made_of=made, compute=values.__getitem__, grid=None, at_once=len(values))
+        return
+    tower = build_tower(settings, section)
+    made = {**made_of, "weights": state_checksum(tower), "data": data.checksum}
+    regions = bool(made_of.get("regions")) and tower.map_dimensions is not None
+    if made_of.get("regions") == "needed" and not regions:
+        raise UserError(NO_REGIONS.format(section=section, model=model))
+    with leased_device(device) as leased, torch.inference_mode():
+        tower.to(leased)
+        if section == "encoder":
+            views = _views_of(made_of, data).to(leased)
+            embed: Any = functools.partial(image_vectors, tower, data.images, views, regions)
+            grid = embed(slice(0, 1)).grid
+        else:
+            refuse_long_texts(tower, settings, samples)
+            embed, grid = (lambda chosen: Computed(text_vectors(tower, samples[chosen], leased))), None
+        log.info("%s: computing the vectors of %d %s on %s", features, len(samples), made_of["samples"], leased)
+        with tqdm(total=len(samples), desc=f"{section} {model}", unit=" samples", disable=None) as bar:
+
+            def shard(chosen: slice) -> np.ndarray:
+                bar.update(chosen.start - bar.n)  # what an earlier job has computed
+                parts = []
+                for start in range(chosen.start, chosen.stop, AT_ONCE):
+                    parts.append(embed(slice(start, min(start + AT_ONCE, chosen.stop))).values)
+                    bar.update(len(parts[-1]))
+                return np.concatenate(parts)
+
+            write(made_of=made, compute=shard, grid=grid, at_once=SHARD)
+
+
+class Computed(NamedTuple):
+    """Vectors of a batch, as in :class:`~trueneg.data.stored_features.StoredFeatures`."""
+
+    values: np.ndarray
+    grid: tuple[int, int] | None = None
+
+
+class _Views(torch.nn.Module):
+    """The versions of images that a frozen tower is computed for: pixel values in [0, 1].
+
+    Args:
+        augmentation: augmentation that does not normalise.
+        drawn: parameters of all images, for each augmented version.
+    """
+
+    def __init__(self, augmentation: Any = None, drawn: Sequence[Tensor] = ()) -> None:
+        super().__init__()
+        self.augmentation, self.drawn = augmentation, drawn
+
+    def forward(self, pixels: Tensor, chosen: slice) -> list[Tensor]:
+        """Return the images themselves and their augmented versions, each (B, channels, H, W)."""
+        return [pixels.float() / 255, *(self.augmentation(pixels, each[chosen].to(pixels.device)) for each in self.drawn)]
+
+
+def _views_of(made_of: Mapping[str, Any], source: ImageSource | PairSource) -> _Views:
+    count, channels = made_of["tower"]["views"] or 0, source.images.shape[1]
+    if not count:
+        return _Views()
+    unchanged = [0.0] * channels, [1.0] * channels
+    if made_of["kind"] == "images":
+        augmentation = build_augmentation(made_of["augmentation"], *unchanged)
+    else:
+        augmentation = RadiographAugmentation(*unchanged, **made_of["augmentation"])
+    generators = (generator_of(seed_for(0, f"stored views/{number}")) for number in range(count))
+    return _Views(augmentation, [augmentation.draw(len(source.images), source.images.shape[2:], each) for each in generators])
+
+
+def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, chosen: slice) -> Computed:
+    """Return the vectors of a slice of uint8 images (n, channels, H, W), and the grid of their regions.
+
+    Args:
+        tower: the tower, whose device is used.
+        images: all images.
+        views: returns the versions of a batch of images.
+        regions: whether the vectors of regions are returned, too.
+        chosen: the slice.
+    """
+    device = next(tower.parameters()).device
+    pixels = torch.from_numpy(np.ascontiguousarray(images[chosen])).to(device)
+    embedded = [tower(view.contiguous(memory_format=torch.channels_last)) for view in views(pixels, chosen)]
+    cells = [each.pooled.unsqueeze(2) for each in embedded]
+    if not regions:
+        return Computed(torch.stack(cells, 1).float().cpu().numpy())
+    grid = embedded[0].regions.shape[2:]
+    cells = [torch.cat([cell, each.regions.flatten(2)], 2) for cell, each in zip(cells, embedded, strict=True)]
+    return Computed(torch.stack(cells, 1).float().cpu().numpy(), tuple(grid))
+
+
+def text_vectors(tower: Tower, texts: Sequence[str], device: torch.device) -> np.ndarray:
+    """Return the vectors (n, 1, D, 1) of texts; those that are too long are truncated."""
+    blocks = [list(texts[start : start + AT_ONCE]) for start in range(0, len(texts), AT_ONCE)]
+    pooled = [tower(on_device(tower.prepare(block), device)).pooled.float().cpu() for block in blocks]
+    return torch.cat(pooled).numpy()[:, None, :, None]
+
+
+def on_device(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """Return a prepared batch with its tensors on a device."""
+    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
+def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str]) -> None:
+    """Raise an error if a text is longer than the tower's limit and may not be truncated.
+
+    Raises:
+        UserError: names the number of such texts and the length of the longest one.
+    """
+    if settings["text_encoder"]["truncate"] or tower.maximum_tokens is None:
+        return
+    lengths = np.array(tower.lengths(texts))
+    if count := int((lengths > tower.maximum_tokens).sum()):
+        raise UserError(
+            f"{count} of {len(texts)} texts are too long for text_encoder {settings['text_encoder']['model']}: up to "
+            f"{lengths.max()} tokens; expected at most {tower.maximum_tokens}. Set text_encoder.truncate to true to cut them."
+        )
+
+
+def _from_file(settings: Mapping[str, Any], section: str, source: Any) -> np.ndarray:
+    """Return the vectors of a file as in stored features: the rows of images, or those of the first sentence with each text."""
+    if section == "encoder":
+        values = read_vectors(settings["path"], settings["column"], len(source.images), "images")
+        values = values if values.ndim == 3 else values[:, None]
+        return values[..., None]
+    values = read_vectors(settings["path"], settings["column"], len(source.sentences), "sentences")
+    if values.ndim == 3:
+        raise UserError(f"text_encoder.path, {settings['path']}: sentences have several vectors each; expected one.")
+    first: dict[str, int] = {}
+    for row, text in enumerate(source.sentences["sentence"]):
+        first.setdefault(text, row)
+    return values[[first[text] for text in distinct_texts(source)]][:, None, :, None]
