@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.config import runs
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
@@ -131,7 +132,7 @@ def _unsigned_ends(row: Any, metric: str) -> str:
 
 
 def sentence(gathered: Gathered) -> str:
-    """Answer a study's question in one plain sentence; empty if the study has no answer."""
+    """Answer a study's question in a plain sentence, or state what a study without an answer measures."""
     return _answers(gathered)[0]
 
 
@@ -145,7 +146,7 @@ def _answers(gathered: Gathered) -> tuple[str, str]:
         return _of_errors(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
         return _of_contrast(gathered), gathered.comparison["primary"]["answer"]
-    return _of_correlations(gathered) if gathered.study.reports.classes_known else ("", "")
+    return _of_correlations(gathered) if gathered.study.reports.classes_known else (_of_likelihoods(gathered.study), "")
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
@@ -165,7 +166,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
             text = sentence(Gathered(folder))
         except UserError as error:
             text = str(error)
-        lines.append(legible(f"{name}: {text or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
+        lines.append(legible(f"{name}: {text}") + f"\n    {page}#{name}\n")
     return "".join(lines)
 
 
@@ -180,6 +181,18 @@ def _of_contrast(gathered: Gathered) -> str:
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     return f"{'; '.join(filter(None, clauses))}."
+
+
+def _of_likelihoods(study: LikelihoodStudy) -> str:
+    """State what a likelihood study without known classes measures and where its values are."""
+    models, eta = ", ".join(study.language_models), study.eta
+    likelihood = f"likelihood p of every sentence{' per token' * eta.per_token}"
+    first = eta.language_model or next(iter(study.language_models))
+    files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
+    return (
+        f"The study measures the {likelihood} under {models} and estimates its class probability under {first}, "
+        f"η = {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true classes are unknown, so η cannot be checked here."
+    )
 
 
 def _of_errors(gathered: Gathered) -> tuple[str, str]:
