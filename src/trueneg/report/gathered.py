@@ -142,11 +142,7 @@ class Gathered:
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
         """Names of the objectives in tables, with the values selected for them, by data set and objective."""
-        names = {}
-        for entry in self.comparison["selection"]:
-            dataset, objective = entry["dataset"], entry["objective"]
-            names[dataset, objective] = chosen_name(objective, entry["variant"], entry.get("variants", ()), entry.get("follows"))
-        return names
+        return {(entry["dataset"], entry["objective"]): chosen_name(entry) for entry in self.comparison["selection"]}
 
     @property
     def selected_by(self) -> Measurement:
