@@ -13,7 +13,7 @@ from trueneg.errors import UserError
 from trueneg.legible import legible
 from trueneg.report.figures.assumption import rho_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import chosen_name, seed_count
+from trueneg.report.labels import chosen_name, edge_notes, seed_count
 from trueneg.report.metrics import (
     amount,
     ends,
@@ -69,7 +69,7 @@ def answer(
     """
     metric = row["metric"]
     measured = f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
-    sentences = [f"{finding(row, treatment, baseline)}.", measured]
+    sentences = [f"{finding(row, treatment, baseline)}.", *edge_notes(selection), measured]
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
         sentences.append(f"Selected on the validation split: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
@@ -182,7 +182,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
 
 
 def _of_contrast(gathered: Gathered) -> tuple[str, str]:
-    """State the primary contrast, and what knowing the labels gains on the same data set, or that the baseline is at chance.
+    """State the primary contrast, what knowing the labels gains or that the baseline is at chance, and values at a grid's edge.
 
     The full answer is written here too, because that in the comparison of an earlier version names objectives differently.
     """
@@ -195,7 +195,7 @@ def _of_contrast(gathered: Gathered) -> tuple[str, str]:
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     selection = selection_of(primary, contrast["dataset"], gathered.comparison["selection"])
-    text = f"{'; '.join(filter(None, clauses))}."
+    text = " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
     return text, answer(contrast, primary.treatment, primary.baseline, primary.published, selection)
 
 

@@ -83,6 +83,26 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
     return f"{objective} ({'; '.join(parts)})"
 
 
+def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a note on the selected values at the edge of their grid; empty if there are none.
+
+    Args:
+        selection: entries of the selection in ``comparison.json``.
+
+    Example:
+        >>> edge_notes([{"objective": "CL", "variant": '{"temperature":0.5}', "at edge": "temperature"}])[0].split("; ")[0]
+        'Selected at the edge of its grid: CL (temperature = 0.5)'
+    """
+    names: dict[str, None] = {}
+    for entry in selection:
+        if keys := entry.get("at edge"):
+            values = json.loads(entry["variant"])
+            at_edge = (f"{key} = {format_value(values[key])}" for key in keys.split(", "))
+            names[f"{entry['objective']} ({', '.join(at_edge)})"] = None
+    beyond = "unless the edge is a natural limit, a better value may lie beyond it"
+    return [f"Selected at the edge of its grid: {', '.join(names)}; {beyond}."] if names else []
+
+
 def seed_count(counts: Iterable[int]) -> str:
     """Format a number of seeds, or their range if the counts differ.
 
