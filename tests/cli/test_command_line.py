@@ -139,6 +139,25 @@ def test_runs_lists_the_runs_of_studies_with_their_metrics(finished_project, cap
     assert "There are no runs of other" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("width", [60, 120])
+def test_runs_fit_the_terminal_and_columns_left_out_are_named(finished_project, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    results = str(finished_project.path / "results")
+    assert main(["runs", "--results", results, "--json", "-"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert main(["runs", "--results", results]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    for run in runs:
+        (line,) = (line.split() for line in lines if run["run"] in line)
+        assert {run["state"], run["objective"], str(run["seed"])} <= {*line}
+    shown = " ".join(lines)
+    for column in runs[0].keys() - {"study", "run", "state", "objective", "seed"}:
+        values = {str(run[column]) for run in runs}
+        assert column.removeprefix("tiny: ") in shown
+        assert len(values) > 1 or values < {*shown.replace(";", " ").split(), ""}  # shared values are printed once
+
+
 def why(project, result):
     """Return the provenance of a result as values and as text, from the project's copy of the package."""
     command = [sys.executable, "-m", "trueneg", "why", str(result), "--json", "-"]

@@ -7,11 +7,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from scipy import stats
 from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study, add_theory, page_of
 from tests.report.synthetic_pairs import PRINTED, PUBLISHED
+from tests.studies import tiny_words
 
 from trueneg.report import registry
+from trueneg.report.findings import report
 from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
@@ -284,6 +287,21 @@ def test_the_provenance_of_a_study_without_runs_lists_its_files(tmp_path):
     (described,) = provenance.described()
     (line,) = described["files"]
     assert line.endswith("theory/artefacts/simulation/numbers.parquet")
+
+
+def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_path):
+    folder = tmp_path / "words" / "artefacts"
+    folder.mkdir(parents=True)
+    reports = {"source": "table", "path": "texts.csv", "id_column": "id", "text_column": "text"}
+    study = tiny_words(reports=reports, eta={"a": 0.25, "k": 0.75}) | {"language_models": {"Small": {}, "Other": {}}}
+    (folder / "study.yaml").write_text(yaml.safe_dump(study))
+    page = study_page(folder)
+    for fact in ("Small", "Other", "0.25", "0.75", "text/table/eta.parquet"):
+        assert fact in page.finding
+    assert page.answer == ""
+    text = html.unescape(render_page([page], tmp_path / "index.html").read_text())
+    assert text.count(page.finding) == 2  # on the overview and in the study's section
+    assert page.finding in report(tmp_path, ["words"])
 
 
 def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_models(tmp_path):

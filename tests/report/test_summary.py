@@ -16,8 +16,8 @@ from tests.studies import tiny_study
 
 from trueneg.config.runs import canonical
 from trueneg.errors import UserError
+from trueneg.report.findings import full_answer, sentence
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import variant_name
 from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
@@ -76,7 +76,7 @@ def test_a_study_without_sweeps_needs_only_the_test_split(tmp_path):
         summarised(tmp_path / "swept", swept, rows[rows["split"] == "test"], curves)
 
 
-def test_recalls_use_the_measured_chance_level_and_answers_name_the_variant(tmp_path):
+def test_recalls_use_the_measured_chance_level_and_answers_label_the_variant_like_tables(tmp_path):
     recall = {"task": "retrieval sentence", "labels": "truth", "metric": "R", "direction": "text to image", "k": 10}
     primary = synthetic_pairs.settings()["primary"] | recall | {"treatment": "DCL"}
     settings = synthetic_pairs.settings(primary=primary)
@@ -86,8 +86,11 @@ def test_recalls_use_the_measured_chance_level_and_answers_name_the_variant(tmp_
     curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
     comparison, published = summarised(tmp_path / "found", settings, pd.concat([rows, chance]), curves)
     assert [entry["chance"] for entry in comparison["headroom"]] == [pytest.approx(0.07)]
-    chosen = next(entry["variant"] for entry in comparison["selection"] if entry["objective"] == "DCL")
-    assert variant_name("DCL", chosen) in comparison["primary"]["answer"]
+    gathered = Gathered(tmp_path / "found")
+    label = gathered.names[gathered.dataset, "DCL"]
+    assert "η = " in label
+    assert label in comparison["primary"]["answer"] == full_answer(gathered)
+    assert not any("DCL," in text for text in (sentence(gathered), full_answer(gathered)))
     assert Measurement.of(comparison["primary"]) == Measurement(**recall)
     assert published.empty
 

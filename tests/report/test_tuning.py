@@ -17,6 +17,7 @@ from trueneg.errors import UserError
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text
+from trueneg.report.findings import full_answer, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.summary import select_winners, summarise_study
 from trueneg.stats.measurement import Measurement
@@ -132,6 +133,20 @@ def test_tables_and_figures_show_selected_values_ties_and_edges(both):
     (panel,) = [axes for axes in figure.axes if axes.get_title() == "HCL"]
     drawn = sorted(end for bars in panel.collections for segment in bars.get_segments() for end in segment[:, 1])
     np.testing.assert_allclose(drawn, sorted(100 * values["value"]), atol=1e-9)
+
+
+def test_answers_give_the_selected_values_at_the_edge_of_their_grid(both):
+    gathered = Gathered(both[0])
+    for text in (sentence(gathered), full_answer(gathered), gathered.comparison["primary"]["answer"]):
+        assert "edge" in text
+        for name, value in (("HCL", 0.2), ("CL", 0.2), ("Oracle", 0.5)):
+            assert f"{name} (temperature = {value})" in text
+        assert "Hardness" not in text  # not compared
+    comparison = json.loads((both[0] / "comparison.json").read_text())
+    for entry in comparison["selection"]:
+        entry["at edge"] = ""
+    gathered.comparison = comparison
+    assert not any("edge" in text for text in (sentence(gathered), full_answer(gathered)))
 
 
 def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):

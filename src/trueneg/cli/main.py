@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
 from trueneg.planning.checkout import require_plain_path
-from trueneg.report.run_table import run_table
+from trueneg.report.run_table import as_text, run_table
 from trueneg.store import exchange
 from trueneg.store.evidence import exported_studies
 from trueneg.store.protocol import CHECKOUT
+
+LINE = 120  # characters per line of a table that is not printed in a terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,10 +53,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
     checks.set_defaults(command=_check)
-    runs = commands.add_parser("runs", help="list runs with their settings, metrics and state")
+    runs = commands.add_parser("runs", help="list the runs of each study with their state and metrics")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
-    runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
-    runs.add_argument("--csv", metavar="FILE", help="write CSV to a file instead ('-': standard output)")
+    runs.add_argument("--sort", metavar="COLUMN", help="sort by a column of the CSV")
+    runs.add_argument("--csv", metavar="FILE", help="write all columns as CSV to a file instead ('-': standard output)")
     runs.set_defaults(command=_runs)
     whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
     whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
@@ -107,7 +110,7 @@ def _runs(options: argparse.Namespace) -> None:
     elif table.empty:
         print(f"There are no runs{' of ' * bool(options.study)}{', '.join(options.study)} under {options.results}.")
     else:
-        print(legible(table.to_string(index=False, na_rep="")))
+        print(legible(as_text(table, shutil.get_terminal_size((LINE, 0)).columns)))
 
 
 def _why(options: argparse.Namespace) -> None:

@@ -1,18 +1,19 @@
 """The finding of each study as a sentence, for the page and the terminal, and sentences on headroom and comparisons."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from trueneg.config import runs
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.legible import legible
 from trueneg.report.figures.assumption import rho_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import seed_count
+from trueneg.report.labels import chosen_name, edge_notes, seed_count
 from trueneg.report.metrics import (
     amount,
     ends,
@@ -54,18 +55,23 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, 
     return f"{row['label']} for corrections of false negatives: {of_oracle}; {level}"
 
 
-def answer(row: Any, treatment: str, baseline: str, published: float | None = None) -> str:
-    """State the answer to a study's question, with the seeds, the measurement and, if undecided, the power.
+def answer(
+    row: Any, treatment: str, baseline: str, published: float | None = None, selection: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """State the answer to a study's question, with the seeds, the measurement, selected values and, if undecided, the power.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.primary_contrast`.
         treatment: display name of the objective under test.
         baseline: display name of the objective that it is compared with.
         published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
+        selection: result of :func:`selection_of` for the compared objectives.
     """
     metric = row["metric"]
     measured = f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
-    sentences = [f"{finding(row, treatment, baseline)}.", measured]
+    sentences = [f"{finding(row, treatment, baseline)}.", *edge_notes(selection), measured]
+    if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
+        sentences.append(f"Selected on the validation split: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
         detectable = amount(row["minimum detectable"], metric, difference=True)
         power = f"A difference of {detectable} would have been detected with a power of 80 %, given this standard deviation"
@@ -73,6 +79,12 @@ def answer(row: Any, treatment: str, baseline: str, published: float | None = No
             power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
         sentences.append(f"{power}.")
     return " ".join(sentences)
+
+
+def selection_of(primary: Any, dataset: str, selection: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries of a selection on a data set that concern the primary contrast or the headroom."""
+    objectives = (primary.treatment, primary.baseline, primary.oracle)
+    return [entry for entry in selection if entry["dataset"] == dataset and entry["objective"] in objectives]
 
 
 def finding(row: Any, treatment: str, baseline: str) -> str:
@@ -131,7 +143,7 @@ def _unsigned_ends(row: Any, metric: str) -> str:
 
 
 def sentence(gathered: Gathered) -> str:
-    """Answer a study's question in one plain sentence; empty if the study has no answer."""
+    """Answer a study's question in a plain sentence, or state what a study without an answer measures."""
     return _answers(gathered)[0]
 
 
@@ -144,8 +156,8 @@ def _answers(gathered: Gathered) -> tuple[str, str]:
     if isinstance(gathered.study, TheoryStudy):
         return _of_errors(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
-        return _of_contrast(gathered), gathered.comparison["primary"]["answer"]
-    return _of_correlations(gathered) if gathered.study.reports.classes_known else ("", "")
+        return _of_contrast(gathered)
+    return _of_correlations(gathered) if gathered.study.reports.classes_known else (_of_likelihoods(gathered.study), "")
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
@@ -165,12 +177,15 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
             text = sentence(Gathered(folder))
         except UserError as error:
             text = str(error)
-        lines.append(legible(f"{name}: {text or 'no answer in one sentence.'}") + f"\n    {page}#{name}\n")
+        lines.append(legible(f"{name}: {text}") + f"\n    {page}#{name}\n")
     return "".join(lines)
 
 
-def _of_contrast(gathered: Gathered) -> str:
-    """State the primary contrast, and what knowing the labels gains on the same data set, or that the baseline is at chance."""
+def _of_contrast(gathered: Gathered) -> tuple[str, str]:
+    """State the primary contrast, what knowing the labels gains or that the baseline is at chance, and values at a grid's edge.
+
+    The full answer is written here too, because that in the comparison of an earlier version names objectives differently.
+    """
     primary, contrast = gathered.study.primary, gathered.comparison["primary"]
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
@@ -179,7 +194,21 @@ def _of_contrast(gathered: Gathered) -> str:
         clauses.append(f"{primary.baseline} is {of_dataset['label']}")
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
-    return f"{'; '.join(filter(None, clauses))}."
+    selection = selection_of(primary, contrast["dataset"], gathered.comparison["selection"])
+    text = " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
+    return text, answer(contrast, primary.treatment, primary.baseline, primary.published, selection)
+
+
+def _of_likelihoods(study: LikelihoodStudy) -> str:
+    """State what a likelihood study without known classes measures and where its values are."""
+    models, eta = ", ".join(study.language_models), study.eta
+    likelihood = f"likelihood p of every sentence{' per token' * eta.per_token}"
+    first = eta.language_model or next(iter(study.language_models))
+    files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
+    return (
+        f"The study measures the {likelihood} under {models} and estimates its class probability under {first}, "
+        f"η = {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true classes are unknown, so η cannot be checked here."
+    )
 
 
 def _of_errors(gathered: Gathered) -> tuple[str, str]:

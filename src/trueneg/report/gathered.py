@@ -1,7 +1,7 @@
 """Inputs of a study's figures and tables: its settings, rows, training curves and other artefacts."""
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from trueneg.config.configuration import KINDS
 from trueneg.report.declared import primary_dataset
-from trueneg.report.labels import chosen_name, seed_count, variant_name
+from trueneg.report.labels import chosen_name, edge_notes, seed_count, variant_name
 from trueneg.report.metrics import full_name
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
@@ -142,11 +142,7 @@ class Gathered:
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
         """Names of the objectives in tables, with the values selected for them, by data set and objective."""
-        names = {}
-        for entry in self.comparison["selection"]:
-            dataset, objective = entry["dataset"], entry["objective"]
-            names[dataset, objective] = chosen_name(objective, entry["variant"], entry.get("variants", ()), entry.get("follows"))
-        return names
+        return {(entry["dataset"], entry["objective"]): chosen_name(entry) for entry in self.comparison["selection"]}
 
     @property
     def selected_by(self) -> Measurement:
@@ -170,7 +166,7 @@ class Gathered:
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
             SHARED_IMAGES if self.study.tuning is not None and self.study.dataset.resplit else "",
         ]
-        return [*filter(None, sentences), *_edge_notes(swept)]
+        return [*filter(None, sentences), *edge_notes(swept)]
 
     @property
     def table_notes(self) -> list[str]:
@@ -190,11 +186,4 @@ class Gathered:
         if len(swept) > MOST_SELECTIONS:
             names = list(dict.fromkeys(entry["objective"] for entry in swept))
         selected_variants = f"Selected on the validation split: {'; '.join(names)}." if names else ""
-        return " ".join(filter(None, [selected_variants, *_edge_notes(swept), self.study_note]))
-
-
-def _edge_notes(swept: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a note on the selected variants that are at the edge of their grid; empty if there are none."""
-    names = dict.fromkeys(f"{entry['objective']} ({entry['at edge']})" for entry in swept if entry.get("at edge"))
-    note = f"At the edge of a grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."
-    return [note] if names else []
+        return " ".join(filter(None, [selected_variants, *edge_notes(swept), self.study_note]))

@@ -1,7 +1,8 @@
 """Labels in figures and tables; objectives and data sets keep their names from the configuration."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from trueneg.report.metrics import evaluation_name, metric_name, unit
 from trueneg.specs.settings import format_value
@@ -54,23 +55,24 @@ def settings_name(variant: str) -> str:
     return ", ".join(f"{SYMBOLS.get(key, key)} = {format_value(value)}" for key, value in json.loads(variant).items())
 
 
-def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), follows: str | None = None) -> str:
+def chosen_name(entry: Mapping[str, Any]) -> str:
     """Return the name of an objective with its selected values, and the grid or the objective that they come from.
 
     Args:
-        objective: name of the objective.
-        variant: its variant.
-        variants: all variants that it was selected from.
-        follows: the objective that the values were taken over from.
+        entry: entry of the selection in ``comparison.json``: ``objective``, ``variant``, all ``variants`` that it was selected
+            from, and the objective that it ``follows``, if its values were taken over from one.
 
     Example:
         >>> grid = ['{"beta":1,"temperature":0.1}', '{"beta":1,"temperature":0.2}']
-        >>> chosen_name("HCL", grid[1], grid), chosen_name("Oracle-random", '{"temperature":0.2}', follows="Oracle")
-        ('HCL (β = 1; t = 0.2 of 0.1, 0.2)', 'Oracle-random (t = 0.2, as Oracle)')
-        >>> chosen_name("CL", "{}")
+        >>> chosen_name({"objective": "HCL", "variant": grid[1], "variants": grid})
+        'HCL (β = 1; t = 0.2 of 0.1, 0.2)'
+        >>> chosen_name({"objective": "Oracle-random", "variant": '{"temperature":0.2}', "follows": "Oracle"})
+        'Oracle-random (t = 0.2, as Oracle)'
+        >>> chosen_name({"objective": "CL", "variant": "{}"})
         'CL'
     """
-    if follows is not None:
+    objective, variant, variants = entry["objective"], entry["variant"], entry.get("variants", ())
+    if follows := entry.get("follows"):
         return f"{objective} ({settings_name(variant)}, as {follows})"
     if len(variants) < 2:
         return objective
@@ -79,6 +81,26 @@ def chosen_name(objective: str, variant: str, variants: Sequence[str] = (), foll
         grid = dict.fromkeys(format_value(json.loads(other)[key]) for other in variants)
         parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}" + (f" of {', '.join(grid)}" if len(grid) > 1 else ""))
     return f"{objective} ({'; '.join(parts)})"
+
+
+def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a note on the selected values at the edge of their grid; empty if there are none.
+
+    Args:
+        selection: entries of the selection in ``comparison.json``.
+
+    Example:
+        >>> edge_notes([{"objective": "CL", "variant": '{"temperature":0.5}', "at edge": "temperature"}])[0].split("; ")[0]
+        'Selected at the edge of its grid: CL (temperature = 0.5)'
+    """
+    names: dict[str, None] = {}
+    for entry in selection:
+        if keys := entry.get("at edge"):
+            values = json.loads(entry["variant"])
+            at_edge = (f"{key} = {format_value(values[key])}" for key in keys.split(", "))
+            names[f"{entry['objective']} ({', '.join(at_edge)})"] = None
+    beyond = "unless the edge is a natural limit, a better value may lie beyond it"
+    return [f"Selected at the edge of its grid: {', '.join(names)}; {beyond}."] if names else []
 
 
 def seed_count(counts: Iterable[int]) -> str:

@@ -1,5 +1,6 @@
 """The table of all runs."""
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
@@ -15,6 +16,7 @@ from trueneg.store.rows import load_rows, reported
 from trueneg.store.run_store import RunStore
 
 ORDER = ("study", "source", "dataset", "objective", "seed")
+LISTED = ["run", "state", "epoch", "objective", "seed"]  # columns of every line, even if all runs have the same value
 
 
 def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = True) -> pd.DataFrame:
@@ -52,6 +54,35 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
     table = table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
     return table.sort_values([name for name in ORDER if name in table], ignore_index=True)
+
+
+def as_text(table: pd.DataFrame, width: int) -> str:
+    """Lay out a run table for the terminal: per study, the values that its runs share, then one line per run.
+
+    Columns that do not fit are left out from the right; the last line names them.
+
+    Args:
+        table: run table, in any order of rows.
+        width: maximum number of characters per line.
+    """
+    left_out: dict[str, None] = {}
+    parts = []
+    studies = table.get("study", pd.Series(index=table.index, dtype=object)).fillna("unfinished runs")
+    for study, rows in table.drop(columns="study", errors="ignore").groupby(studies, sort=False):
+        rows = rows.dropna(axis="columns", how="all")
+        rows.columns = [str(name).removeprefix(f"{study}: ") for name in rows]
+        shared = [name for name in rows if name not in LISTED and rows[name].nunique(dropna=False) == 1]
+        heading = "; ".join([str(study), *(f"{name}: {value}" for name, value in rows[shared].iloc[0].items())])
+        rows = rows.drop(columns=shared)
+        rows = rows[sorted(rows, key=lambda name: name not in LISTED)]
+        while len((text := rows.to_string(index=False, na_rep="")).split("\n", 1)[0]) > width and len(rows.columns) > 1:
+            left_out[rows.columns[-1]] = None
+            rows = rows.iloc[:, :-1]
+        parts.append(f"{textwrap.fill(heading, width, subsequent_indent='  ')}\n{text}")
+    if left_out:
+        note = f"Too wide for {width} characters: {', '.join(left_out)}. --csv and --json list all columns."
+        parts.append(textwrap.fill(note, width))
+    return "\n\n".join(parts)
 
 
 def _studies_of_runs(results: Path) -> dict[str, set[str]]:

@@ -13,8 +13,7 @@ from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.findings import answer, headroom_sentence
-from trueneg.report.labels import variant_name
+from trueneg.report.findings import answer, headroom_sentence, selection_of
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.stages import VERSIONS
@@ -174,19 +173,15 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     primary, measured, parts = study.primary, study.primary.measurement, []
     upwards = higher_is_better(measured.metric)
     dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
-    shown = {
-        (label, objective): variant_name(objective, variant)
-        for label, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(index=False)
-    }
     for label in study_runs.datasets(study):
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
         labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
-        names = shown[label, primary.baseline], shown.get((label, primary.oracle))
-        parts.append(labelled.assign(sentence=headroom_sentence(labelled.iloc[0], measured.metric, *names, about_chance)))
+        sentence = headroom_sentence(labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance)
+        parts.append(labelled.assign(sentence=sentence))
     contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
-    treatment, baseline = shown[dataset, primary.treatment], shown[dataset, primary.baseline]
-    contrast["answer"] = answer(contrast, treatment, baseline, primary.published)
+    tuned = selection_of(primary, dataset, _records(selection))
+    contrast["answer"] = answer(contrast, primary.treatment, primary.baseline, primary.published, tuned)
     return {
         "seeds": len(study.seed_list),
         "headroom": _records(pd.concat(parts, ignore_index=True)),

@@ -39,7 +39,7 @@ class StudyPage:
         name: study name from the configuration; also its anchor on the page (``index.html#name``) and its folder.
         title: heading.
         question: question that the study asks.
-        finding: answer in one plain sentence, shown on the overview.
+        finding: answer in a plain sentence, or what a study without an answer measures; shown on the overview.
         answer: answer with all its numbers.
         headroom: one sentence per data set on its headroom for corrections of false negatives.
         protocol: sentences about the committed file that names the comparisons.
