@@ -1,6 +1,5 @@
 """Studies on towers of other libraries and on stored vectors, as real workflows from source to page."""
 
-import json
 
 import numpy as np
 import pandas as pd
@@ -8,7 +7,6 @@ import pytest
 
 from tests.projects import new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.store.run_store import RunStore
 
 pytestmark = pytest.mark.long
 

@@ -35,9 +35,14 @@ class EncodedRun(NamedTuple):
     source: ImageSource
     features: Tensor  # (n, D), one row per image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
-    images: np.ndarray  # of the source, or stored vectors in their place
     encoder: nn.Module
     augmentation: Any
+    vectors: np.ndarray | None = None  # of all images, if the encoder is frozen
+
+    @property
+    def images(self) -> np.ndarray:
+        """What the encoder takes: the source's images, or stored vectors in their place."""
+        return self.source.images if self.vectors is None else self.vectors
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ def encoded(
         features = extracted.new_zeros(len(images), extracted.shape[1])
         features[torch.from_numpy(needed).to(device)] = extracted
         log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
-        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, images, encoder, augmentation))
+        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, encoder, augmentation, frozen.vectors))
     yield encoded_runs
 
 

@@ -41,7 +41,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def prompts_of(run: EmbeddedRun, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS` if none are given; none without a text tower."""
+    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing can embed them."""
     source, prompts = run.source, settings["zero_shot"]["prompts"]
     if "path" in run.networks.settings["text_encoder"]:
         log.warning("text_encoder is a file of vectors, so prompts cannot be embedded and nothing is measured with them")
