@@ -125,12 +125,9 @@ class SentenceTransformerTower(Tower):
         """Return the library's folder by relative path; of its .safetensors files, the header without the weights."""
         with tempfile.TemporaryDirectory() as folder:
             self.model.save(folder, create_model_card=False)
-            content = {
-                path.relative_to(folder).as_posix(): path.read_bytes()
-                for path in sorted(Path(folder).rglob("*"))
-                if path.is_file()
-            }
-        for name in (name for name in content if name.endswith(".safetensors")):
+            paths = sorted(Path(folder).rglob("*.*"))  # folders of modules have no dot
+            content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        for name in filter(re.compile("safetensors$").search, content):
             content[name] = content[name][: 8 + int.from_bytes(content[name][:8], "little")]
         return content
 
