@@ -321,6 +321,12 @@ def test_other_kinds_of_models_are_refused(tmp_path):
         built(tmp_path)
 
 
+def test_models_that_render_texts_as_messages_are_refused(tmp_path):
+    edited(folder_of("bert", tmp_path) / "tokenizer_config.json", chat_template="{{ messages[0]['content'] }}")
+    with pytest.raises(UserError, match=r"begins with a Transformer for text, message.*no chat template"):
+        built(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["nobody/nothing", "nothing"])
 def test_models_that_cannot_be_downloaded_are_refused(name):
     with pytest.raises(
