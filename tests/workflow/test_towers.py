@@ -1,6 +1,5 @@
 """Studies on towers of other libraries and on stored vectors, as real workflows from source to page."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

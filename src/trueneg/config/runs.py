@@ -382,8 +382,13 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
             continue
         is_paired = training_kind(settings) == "image-text"
         key = pairs_key(dataset) if is_paired else source_key(dataset)
-        stated = {name: value for name, value in tower.items() if name not in ("offline", "train")}
-        made[section] = {"section": section, "tower": stated, "samples": samples, "kind": training_kind(settings), "data": key}
+        made[section] = {
+            "section": section,
+            "tower": dict(tower),
+            "samples": samples,
+            "kind": training_kind(settings),
+            "data": key,
+        }
         if samples == "images":
             is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
             needed = is_paired and settings["similarity"]["aggregation"] != "global"
@@ -395,6 +400,7 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 def features_key(made_of: Mapping[str, Any]) -> str:
     """Return the name of a frozen tower's vectors, shared by all runs with the same tower on the same data."""
+    made_of = {**made_of, "tower": {key: value for key, value in made_of["tower"].items() if key != "offline"}}
     return f"{made_of['tower']['name']}-{made_of['samples']}-{_digest(made_of)}"
 
 

@@ -21,7 +21,7 @@ from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
-from trueneg.specs.encoders import FROZEN, TowerSettings
+from trueneg.specs.encoders import TowerSettings
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import checksum_of
 from trueneg.training.augment import build_augmentation
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 AT_ONCE = 64  # samples per forward pass; affects memory and speed, and the last digits of the vectors
 SHARD = 1024  # samples between two saves: what an interruption can lose
 NO_REGIONS = (
-    "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to global, or "
-    "use another network, such as a ResNet or ViT of timm."
+    "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to "
+    "global, or use another network, such as a ResNet or ViT of timm."
 )
 READ = {"images": read_source, "image-text": read_pairs}
 
@@ -137,7 +137,7 @@ def compute_features(
     """
     torch.set_num_threads(threads)
     section, model = made_of["section"], made_of["tower"].get("model", "")
-    settings: Any = {"training": {"kind": made_of["kind"]}, section: {**made_of["tower"], "train": FROZEN}}
+    settings: Any = {"training": {"kind": made_of["kind"]}, section: made_of["tower"]}
     data: Any = READ[made_of["kind"]](source)
     samples = data.images if section == "encoder" else distinct_texts(data)
     write: Any = functools.partial(write_features, features, cache, count=len(samples))
