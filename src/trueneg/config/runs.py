@@ -377,9 +377,10 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Return what the vectors of each frozen tower of a run are made of, by section: the tower, the data, and any views."""
     made: dict[str, dict[str, Any]] = {}
     for section, samples in (("encoder", "images"), ("text_encoder", "texts")):
-        tower, dataset = settings.get(section, {}), settings["dataset"]
+        tower = settings.get(section, {})
         if not is_frozen(tower):
             continue
+        dataset = settings["dataset"]
         is_paired = training_kind(settings) == "image-text"
         key = pairs_key(dataset) if is_paired else source_key(dataset)
         made[section] = {
