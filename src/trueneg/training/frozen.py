@@ -268,6 +268,11 @@ def _from_file(settings: Mapping[str, Any], section: str, source: Any) -> np.nda
     if section == "encoder":
         values = read_vectors(settings["path"], settings["column"], len(source.images), "images")
         values = values if values.ndim == 3 else values[:, None]
+        if isinstance(source, ImageSource) and values.shape[1] < 3:
+            problem = f"encoder.path, {settings['path']}, has {values.shape[1]} vectors per image"
+            raise UserError(
+                f"{problem}; expected those of the image itself and of at least two augmented versions, the two views."
+            )
         return values[..., None]
     values = read_vectors(settings["path"], settings["column"], len(source.sentences), "sentences")
     if values.ndim == 3:
