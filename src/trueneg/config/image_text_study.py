@@ -173,7 +173,7 @@ class ImageTextStudy(TrainedStudy):
         is_frozen = isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN
         if is_frozen and getattr(self.encoder, "views", None) is None and self.augmentation != RadiographAugmentationSettings():
             raise ValueError(
-                ".augmentation is set, but encoder.train is none, so that images are not augmented; remove it, or set encoder.views "
+                ".augmentation is set, but encoder.train is none, so images are not augmented; remove it, or set encoder.views "
                 "to a number of augmented versions of each image"
             )
         fine_tuned = [key for key in ("fine_tuning", "augmented_linear_probe") if getattr(self.evaluation, key, None)]

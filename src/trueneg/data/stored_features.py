@@ -16,7 +16,6 @@ from trueneg.io.files import write_text
 from trueneg.io.privacy import owner_only
 from trueneg.io.reading import RUN_STEP, reading
 
-
 log = logging.getLogger(__name__)
 
 
