@@ -54,9 +54,7 @@ def vectors(weights, source, tmp_path_factory):
     paths = []
     for made in frozen_towers(weights).values():
         paths.append(folder / f"{features_key(made)}.npz")
-        compute_features(
-            made, source=folder / "pairs.npz", features=paths[-1], cache=folder / "cache", device="cpu", threads=1
-        )
+        compute_features(made, source=folder / "pairs.npz", features=paths[-1], cache=folder / "cache", device="cpu", threads=1)
     return paths
 
 

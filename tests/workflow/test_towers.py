@@ -55,40 +55,57 @@ def texts(folder, kind, **settings):
     return {"name": "sentence_transformers", "model": str(folder_of(kind, folder)), "truncate": True, **settings}
 
 
-def test_studies_on_towers_of_each_library_run_from_source_to_page(tmp_path):
-    project, frozen = new_project(tmp_path / "project"), {"train": "none"}
-    vit, siglip = open_clip_model(tmp_path / "vit", "vit"), open_clip_model(tmp_path / "siglip", "siglip")
-    static = texts(tmp_path / "static", "static", **frozen)
-    mpnet = texts(tmp_path / "mpnet", "mpnet", **frozen)
-    local = {"aggregation": "lse", "lse_sharpness": 5.0}
-    worlds = {
-        "vit_bert": {"encoder": timm("test_vit", **frozen), "text_encoder": texts(tmp_path / "bert", "bert", **frozen)},
-        "convnext_roberta": {"encoder": timm("test_convnext"), "text_encoder": texts(tmp_path / "roberta", "roberta")},
-        "vit_mpnet": {"encoder": timm("test_vit", train={"last": 1}), "text_encoder": mpnet, "similarity": local},
-        "convnext_modernbert": {
-            "encoder": timm("test_convnext", **frozen),
-            "text_encoder": texts(tmp_path / "modernbert", "modernbert", train={"last": 1}),
-            "similarity": local,
-        },
-        "vit_static": {"encoder": timm("test_vit", **frozen), "text_encoder": static},
-        "open_clip_vit": {"encoder": vit | frozen, "text_encoder": vit | frozen},
-        "open_clip_siglip": {"encoder": siglip, "text_encoder": siglip, "projection": {"name": "released"}},
-    }
+def run_worlds(project, worlds, **others):
+    """Run a study for each pair of towers, and return its rows by name."""
     objectives = {name: tiny_world()["objectives"][name] for name in ("CL", "Oracle")}
     primary = {"treatment": "Oracle", "baseline": "CL", "oracle": "Oracle"}
-    common = {"objectives": objectives, "primary": primary, **HEADS}
-    studies = {name: tiny_world(**(common | changes)) for name, changes in worlds.items()}
-    views = {"projection": {"name": "residual", "dimensions": None}}
-    studies["views"] = tiny_study(encoder=timm("test_vit", resolution=32, views=2, **frozen), **views)
-    studies["trained_views"] = tiny_study(encoder=timm("test_convnext", resolution=32))
+    common = {"objectives": objectives, "primary": primary, "seeds": 1, **HEADS}
+    studies = {name: tiny_world(**(common | changes)) for name, changes in worlds.items()} | others
     project.configure(words=tiny_words(), **studies)
-    tables = dict(zip(studies, measured(project, *studies), strict=True))
-    assert {"grounding", "zero-shot", "retrieval sentence", "linear probe"} <= set(tables["vit_bert"]["task"])
-    named = [name.rsplit("-", 1)[0] for name in features(project)]
-    # The frozen ViT of two studies is computed once.
-    assert sorted(named) == sorted(
-        [*["timm-images"] * 3, *["sentence_transformers-texts"] * 3, "open_clip-images", "open_clip-texts"]
+    return dict(zip(studies, measured(project, *studies), strict=True))
+
+
+LOCAL = {"aggregation": "lse", "lse_sharpness": 5.0}
+
+
+def test_studies_on_frozen_towers_run_from_source_to_page(tmp_path):
+    project, frozen = new_project(tmp_path / "project"), {"train": "none"}
+    vit = open_clip_model(tmp_path / "vit", "vit") | frozen
+    worlds = {
+        "vit_bert": {"encoder": timm("test_vit", **frozen), "text_encoder": texts(tmp_path / "bert", "bert", **frozen)},
+        "vit_static": {"encoder": timm("test_vit", **frozen), "text_encoder": texts(tmp_path / "static", "static", **frozen)},
+        "convnext_mpnet": {
+            "encoder": timm("test_convnext", **frozen),
+            "text_encoder": texts(tmp_path / "mpnet", "mpnet", **frozen),
+            "similarity": LOCAL,
+        },
+        "open_clip_vit": {"encoder": vit, "text_encoder": vit | {"truncate": True}, "projection": {"name": "released"}},
+    }
+    views = tiny_study(
+        encoder=timm("test_vit", resolution=32, views=2, **frozen), projection={"name": "residual", "dimensions": None}
     )
+    tables = run_worlds(project, worlds, views=views)
+    assert {"grounding", "zero-shot", "retrieval sentence", "linear probe"} <= set(tables["vit_bert"]["task"])
+    # The frozen ViT of two studies is computed once.
+    counts = pd.Series([name.rsplit("-", 1)[0] for name in features(project)]).value_counts().to_dict()
+    of_images = {"timm-images": 3, "open_clip-images": 1}
+    assert counts == of_images | {"sentence_transformers-texts": 3, "open_clip-texts": 1}
+
+
+def test_studies_on_trained_towers_run_from_source_to_page(tmp_path):
+    project, last = new_project(tmp_path / "project"), {"train": {"last": 1}}
+    siglip = open_clip_model(tmp_path / "siglip", "siglip")
+    worlds = {
+        "convnext_roberta": {"encoder": timm("test_convnext"), "text_encoder": texts(tmp_path / "roberta", "roberta")},
+        "vit_modernbert": {
+            "encoder": timm("test_vit", **last),
+            "text_encoder": texts(tmp_path / "modernbert", "modernbert", **last),
+            "similarity": LOCAL,
+        },
+        "open_clip_siglip": {"encoder": siglip, "text_encoder": siglip | {"truncate": True}, "projection": {"name": "released"}},
+    }
+    run_worlds(project, worlds, trained_views=tiny_study(encoder=timm("test_convnext", resolution=32)))
+    assert features(project) == {}
 
 
 def test_a_second_objective_computes_nothing_and_changed_weights_are_noticed(tmp_path):
