@@ -117,5 +117,5 @@ def test_vectors_of_other_data_and_damaged_ones_are_refused(weights, source, vec
     content[len(content) // 2] ^= 255
     damaged = tmp_path / vectors[0].name
     damaged.write_bytes(content)
-    with pytest.raises(UserError, match="damaged.*Remove it"):
+    with pytest.raises(UserError, match=r"damaged.*Remove it"):
         read_frozen(weights, source, [damaged, vectors[1]])
