@@ -15,6 +15,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.encoders import is_frozen
+from trueneg.specs.guides.encoder import PREFIX, guide_towers
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.pairs import PAIRS
 from trueneg.specs.pairs.base import SEED
@@ -373,17 +374,28 @@ def benchmark_key(settings: Mapping[str, Any]) -> str:
     return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
 
 
+def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
+    """Return the towers of other libraries, or vectors in their place, that a run and its guide use, by section."""
+    sections = {section: settings.get(section, {}) for section in ("encoder", "text_encoder")}
+    sections |= guide_towers(settings["objective"])
+    return {section: tower for section, tower in sections.items() if "train" in tower}  # which networks from scratch lack
+
+
 def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """Return what the vectors of each frozen tower of a run are made of, by section: the tower, the data, and any views."""
+    """Return what the vectors of each frozen tower of a run are made of, by section: the tower, the data, and any views.
+
+    The towers of a guide are in ``guide encoder`` and ``guide text_encoder``; what they are made of names the section without
+    the prefix, so that a guide and an encoder share their vectors.
+    """
     made: dict[str, dict[str, Any]] = {}
-    for section, samples in (("encoder", "images"), ("text_encoder", "texts")):
-        tower, dataset = settings.get(section, {}), settings["dataset"]
+    for section, tower in towers_of(settings).items():
+        dataset, samples = settings["dataset"], "texts" if section.endswith("text_encoder") else "images"
         if not is_frozen(tower):
             continue
         is_paired = training_kind(settings) == "image-text"
         key = pairs_key(dataset) if is_paired else source_key(dataset)
         made[section] = {
-            "section": section,
+            "section": section.removeprefix(PREFIX),
             "tower": dict(tower),
             "samples": samples,
             "kind": training_kind(settings),
@@ -392,7 +404,8 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
         if samples == "images":
             is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
             needed = is_paired and settings["similarity"]["aggregation"] != "global"
-            made[section]["regions"] = "needed" if needed else "for boxes" if is_boxed else ""
+            regions = "needed" if needed else "for boxes" if is_boxed else ""
+            made[section]["regions"] = "" if section.startswith(PREFIX) else regions
         if tower.get("views"):
             made[section]["augmentation"] = dict(settings["augmentation"])
     return made

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.config.runs import towers_of
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 
@@ -22,9 +23,8 @@ def named_files(settings: Settings) -> dict[str, str]:
     weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
     towers = {
         f"{section} {key}": values.get(key)
-        for section, values in settings.items()
-        for key in ("model", "path")
-        if "train" in values  # the section of a tower
+        for section, values in towers_of(settings).items()
+        for key in ("model", "path", "weights")
     }
     return features | {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 

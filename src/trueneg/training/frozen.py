@@ -22,6 +22,7 @@ from trueneg.models.towers.tower import Tower, state_checksum, train_only
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.encoders import TowerSettings
+from trueneg.specs.guides.encoder import PREFIX
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import checksum_of
 from trueneg.training.augment import build_augmentation
@@ -45,11 +46,13 @@ class Frozen(NamedTuple):
         images: vectors of all images of the source.
         texts: vectors of all distinct texts of the source.
         rows: row in `texts` of each text.
+        guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
     """
 
     images: StoredFeatures | None = None
     texts: StoredFeatures | None = None
     rows: Mapping[str, int] = {}
+    guide: Mapping[str, StoredFeatures] = {}
 
     @property
     def vectors(self) -> np.ndarray | None:
@@ -60,6 +63,7 @@ class Frozen(NamedTuple):
     def weights(self) -> list[str]:
         """The checksums of the towers' weights, which are part of a run's id."""
         named = {"encoder": self.images, "text_encoder": self.texts}
+        named |= {f"{PREFIX}{section}": stored for section, stored in self.guide.items()}
         return [f"{section} weights {stored.weights}" for section, stored in named.items() if stored is not None]
 
 
@@ -80,8 +84,10 @@ def read_frozen(settings: RunSettings, source: Any, vectors: Sequence[str | Path
     paths = {Path(path).stem: path for path in vectors}
     towers = {section: paths[features_key(made)] for section, made in frozen_towers(settings).items()}
     stored = {section: read_features(path, source.checksum) for section, path in towers.items()}
-    rows = {text: row for row, text in enumerate(distinct_texts(source))} if "text_encoder" in stored else {}
-    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows)
+    has_texts = any(section.endswith("text_encoder") for section in stored)
+    rows = {text: row for row, text in enumerate(distinct_texts(source))} if has_texts else {}
+    guide = {section.removeprefix(PREFIX): stored[section] for section in stored if section.startswith(PREFIX)}
+    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows, guide)
 
 
 def is_tower(settings: RunSettings, section: str) -> bool:

@@ -143,7 +143,10 @@ class Components(Settings):
 
 
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
-GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
+GUIDE = (
+    "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file), encoder "
+    "(a frozen tower)"
+)
 
 
 class EstimatorObjective(Objective):
