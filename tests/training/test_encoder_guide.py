@@ -1,7 +1,5 @@
 """Frozen towers as guides: what they compare, whose vectors they share, and which settings are refused."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -83,15 +81,16 @@ def test_images_are_rated_by_the_vectors_of_their_rows(tmp_path):
     train_one_update(training)
 
 
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    source = texture_source(patients=40)
+    folder = tmp_path_factory.mktemp("pairs")
+    write_pairs(source, folder / "source.npz")
+    return source, split_pairs(source, 0), folder
+
+
 class TestPairs:
     """Guides of image–text training, on sentences that occur in several reports."""
-
-    @pytest.fixture(scope="class")
-    def pairs(self, tmp_path_factory):
-        source = texture_source(patients=40)
-        folder = tmp_path_factory.mktemp("pairs")
-        write_pairs(source, folder / "source.npz")
-        return source, split_pairs(source, 0), folder
 
     def started(self, pairs, objective, guide):
         source, subset, folder = pairs
@@ -199,14 +198,14 @@ def test_the_model_of_a_guides_tower_can_be_swept():
         ({}, ["guide", "encoder, text_encoder"]),
         ({"encoder": TIMM, "text_encoder": MINILM}, ["timm", "sentence_transformers", "expected open_clip for both"]),
         ({"encoder": CLIP, "text_encoder": CLIP | {"weights": "laion2b_s34b_b79k"}}, ["openai", "laion2b_s34b_b79k"]),
-        ({"encoder": CLIP | {"model": ["a", "b"]}, "text_encoder": CLIP | {"model": ["a", "b"]}}, ["with the same model"]),
+        ({"encoder": CLIP | {"model": ["a", "b"]}, "text_encoder": CLIP | {"model": ["a", "b"]}}, ["with one model"]),
         ({"encoder": {"name": "small"}}, ["guide.encoder", "small"]),
     ],
 )
 def test_unusable_towers_are_refused(guide, facts):
     with pytest.raises(UserError) as refused:
         resolved({"name": "guided", "guide": {"name": "encoder", **guide}}, seeds=1)
-    assert all(re.search(re.escape(fact), str(refused.value)) for fact in facts), str(refused.value)
+    assert all(fact in str(refused.value) for fact in facts), str(refused.value)
 
 
 def test_both_towers_of_one_open_clip_model_may_guide():

@@ -69,8 +69,8 @@ def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
     name = str(value.get("schedule", _tag(value)))
     values = frozen()["nested"].get(name, {})
     value = {**removed.get(name, {}), **value}
-    affecting = {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
-    return {key: _nested(inner, {}) for key, inner in affecting.items()}
+    kept = {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
+    return {key: _nested(inner, {}) for key, inner in kept.items()}
 
 
 def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:
