@@ -88,11 +88,11 @@ def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path) -> lis
             samples = data.images if made["samples"] == "images" else len(set(data.sentences))
             if not (results / f"features/{features_key(made)}.npz").is_file():
                 costs[features_key(made)] = 1e9 * features_cost(run.settings, made, samples)
-    if not any(costs.values()):
+    if not (missing := list(filter(None, costs.values()))):  # files of vectors cost nothing
         return []
     on_gpu = not torch.cuda.is_available() and runs[0][0].settings["training"]["device"] != "cpu"
-    seconds, where = sum(costs.values()) / (SUSTAINED if on_gpu else machine_speed()), "one GPU" if on_gpu else "this machine"
-    return [f"{counted(len(costs), 'frozen tower')} to compute once for all runs: about {duration(seconds)} on {where}, roughly."]
+    seconds, where = sum(missing) / (SUSTAINED if on_gpu else machine_speed()), "one GPU" if on_gpu else "this machine"
+    return [f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on {where}, roughly."]
 
 
 def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:
