@@ -303,11 +303,6 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
     if section == "encoder":
         values = read_vectors(path, column, len(source.images), "images")
         values = values if values.ndim == 3 else values[:, None]
-        if isinstance(source, ImageSource) and values.shape[1] < 3:
-            problem = f"encoder.path, {settings['path']}, has {values.shape[1]} vectors per image"
-            raise UserError(
-                f"{problem}; expected those of the image itself and of at least two augmented versions, the two views."
-            )
         return values[..., None]
     values = read_vectors(path, column, len(source.sentences), "sentences")
     if values.ndim == 3:
