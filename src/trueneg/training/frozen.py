@@ -60,11 +60,11 @@ class Frozen(NamedTuple):
         return None if self.images is None else self.images.values
 
     @property
-    def weights(self) -> list[str]:
-        """The checksums of the towers' weights, which are part of a run's id."""
+    def towers(self) -> dict[str, dict[str, Any]]:
+        """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by section."""
         named = {"encoder": self.images, "text_encoder": self.texts}
         named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
-        return [f"{section} weights {stored.weights}" for section, stored in named.items() if stored is not None]
+        return {name: {"weights": of.weights, "dimensions": of.dimensions} for name, of in named.items() if of is not None}
 
 
 NOTHING_FROZEN = Frozen()
@@ -111,6 +111,20 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
     train_only(tower, settings[section]["train"], section)
     return tower.eval()
+
+
+def rebuild_tower(settings: RunSettings, section: str, weights: str) -> Tower:
+    """Build a frozen tower again, whose weights must have this checksum.
+
+    Raises:
+        UserError: if they have another one, or see :func:`build_tower`.
+    """
+    tower = build_tower(settings, section)
+    if (checksum := state_checksum(tower)) != weights:
+        changed = f"have changed since its vectors were computed (SHA-256 {checksum[:12]}…, expected {weights[:12]}…)"
+        remedy = "Restore them, or run the same command again with --forcerun features."
+        raise UserError(f"the weights of {section} {settings[section]['model']} {changed}. {remedy}")
+    return tower
 
 
 def packed(tower: Tower, section: str) -> dict[str, Tensor]:
