@@ -26,7 +26,7 @@ def missing_networks(study: ImageTextStudy) -> list[str]:
         if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
             files[head] = "BioViL's text projection"
     missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
-    return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
+    return [f"{missing}. Download and convert them: docs/encoders.md."] if missing else []
 
 
 def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:

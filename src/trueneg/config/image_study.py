@@ -17,7 +17,7 @@ from trueneg.config.trained_study import (
     TrainedStudy,
 )
 from trueneg.specs import tasks
-from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings
+from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -170,4 +170,6 @@ class ImageStudy(TrainedStudy):
                 ".encoder.train is none, so the tower is computed once, but two views of an image are positives of each other; "
                 "set encoder.views to the number of augmented versions to compute for each image, at least 2, or train to all"
             )
+        if isinstance(encoder, VectorSettings) and self.augmentation.name != "none":
+            raise ValueError(f".augmentation.name is {self.augmentation.name}, but vectors are not augmented; set it to none")
         return self

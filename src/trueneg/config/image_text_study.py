@@ -172,8 +172,14 @@ class ImageTextStudy(TrainedStudy):
                 )
             if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")
+        is_frozen = isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN
+        if is_frozen and getattr(self.encoder, "views", None) is None and self.augmentation != RadiographAugmentationSettings():
+            raise ValueError(
+                ".augmentation is set, but encoder.train is none, so images are not augmented; remove it, or set encoder.views "
+                "to a number of augmented versions of each image"
+            )
         fine_tuned = [key for key in ("fine_tuning", "augmented_linear_probe") if getattr(self.evaluation, key, None)]
-        if isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN and fine_tuned:
+        if is_frozen and fine_tuned:
             raise ValueError(
                 f".evaluation.{fine_tuned[0]} trains on augmented images, but encoder.train is none, which leaves only stored "
                 "vectors; remove it, or set encoder.train to all"

@@ -1,6 +1,7 @@
 """The vectors that a frozen tower makes of all images or texts of a source, computed once and shared by all runs."""
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from trueneg.errors import UserError
 from trueneg.io.files import write_text
 from trueneg.io.privacy import owner_only
 from trueneg.io.reading import RUN_STEP, reading
+
+log = logging.getLogger(__name__)
 
 
 class StoredFeatures(NamedTuple):
@@ -86,6 +89,8 @@ def write_features(
         if progress.is_file() and unfinished.is_file():
             before = json.loads(progress.read_text(encoding="utf-8"))
             state = before if before["made of"] == state["made of"] else state
+        if state["done"]:
+            log.info("%s: %s of %s were computed by an earlier job", path, f"{state['done']:,}", f"{count:,}")
         Path(cache).mkdir(parents=True, exist_ok=True)
         values: Any = np.lib.format.open_memmap(unfinished) if state["done"] else None
         for start in range(state["done"], count, at_once):

@@ -145,7 +145,7 @@ class BiovilEncoderSettings(Settings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:BiovilImages"
 
     name: Literal["biovil"]
-    weights: PathText = Field(description="the released image model, converted as in docs/released-networks.md")
+    weights: PathText = Field(description="the released image model, converted as in docs/encoders.md")
 
 
 SpatialEncoder = Annotated[

@@ -1,5 +1,6 @@
 """Frozen towers: computed once for all images or texts of a source, and read again by training and evaluation."""
 
+import contextlib
 import functools
 import logging
 import pkgutil
@@ -21,7 +22,7 @@ from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
-from trueneg.specs.encoders import TowerSettings
+from trueneg.specs.encoders import TowerSettings, is_frozen
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import checksum_of
 from trueneg.training.augment import build_augmentation
@@ -93,11 +94,17 @@ def is_tower(settings: RunSettings, section: str) -> bool:
 def build_tower(settings: RunSettings, section: str) -> Tower:
     """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that the run does not train.
 
+    Weights that are not loaded are drawn from torch's RNG; those of a frozen tower are the same for all seeds, and their draws
+    leave the RNG as it was, so that heads start alike whether the tower is computed in advance or not.
+
     Raises:
         UserError: if the library is not installed, or the network or its weights cannot be obtained.
     """
     model: Any = model_of(settings, section)
-    tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
+    with torch.random.fork_rng(devices=[]) if is_frozen(settings[section]) else contextlib.nullcontext():
+        if is_frozen(settings[section]):
+            torch.manual_seed(seed_for(0, "frozen tower"))
+        tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
     train_only(tower, settings[section]["train"], section)
     return tower.eval()
 
@@ -225,7 +232,7 @@ def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, c
         chosen: the slice.
     """
     device = next(tower.parameters()).device
-    pixels = torch.from_numpy(np.ascontiguousarray(images[chosen])).to(device)
+    pixels = torch.from_numpy(np.array(images[chosen])).to(device)
     embedded = [tower(view.contiguous(memory_format=torch.channels_last)) for view in views(pixels, chosen)]
     cells = [each.pooled.unsqueeze(2) for each in embedded]
     if not regions:
@@ -268,6 +275,11 @@ def _from_file(settings: Mapping[str, Any], section: str, source: Any) -> np.nda
     if section == "encoder":
         values = read_vectors(settings["path"], settings["column"], len(source.images), "images")
         values = values if values.ndim == 3 else values[:, None]
+        if isinstance(source, ImageSource) and values.shape[1] < 3:
+            problem = f"encoder.path, {settings['path']}, has {values.shape[1]} vectors per image"
+            raise UserError(
+                f"{problem}; expected those of the image itself and of at least two augmented versions, the two views."
+            )
         return values[..., None]
     values = read_vectors(settings["path"], settings["column"], len(source.sentences), "sentences")
     if values.ndim == 3:

@@ -1,0 +1,121 @@
+"""Vectors of frozen towers, computed once, train heads as the towers themselves would in every step."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.models.towers.test_sentence_transformers_tower import folder_of
+from tests.textures import settings_of, texture_source
+from trueneg.config.runs import features_key, frozen_towers
+from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.stored_features import read_features
+from trueneg.errors import UserError
+from trueneg.training.frozen import build_tower, compute_features, read_frozen
+from trueneg.training.image_text import ImageText
+
+CPU = torch.device("cpu")
+WHOLE = {"crop": 1.0, "brightness": 0.0, "contrast": 0.0}
+
+
+@pytest.fixture(scope="module")
+def source():
+    return texture_source(patients=20)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    image = {"name": "timm", "model": "test_vit", "weights": "none", "resolution": None, "views": None, "train": "none"}
+    text = {"name": "sentence_transformers", "revision": None, "offline": True, "truncate": True, "maximum_tokens": None}
+    text |= {"model": str(folder_of("bert", tmp_path_factory.mktemp("models") / "bert")), "train": "none"}
+    head = {"name": "residual", "dimensions": 8, "hidden": 12, "dropout": 0.0}
+    changed = settings_of({"name": "cl", "directions": "both"}, projection=head, augmentation=WHOLE)
+    dataset = {"source": "image_table", "resolution": 32, "text": "words"}
+    return changed | {"encoder": image, "text_encoder": text, "dataset": dataset}
+
+
+@pytest.fixture(scope="module")
+def weights(settings, tmp_path_factory):
+    """Random weights of the image tower in a file: without, each building would draw others."""
+    from safetensors.torch import save_file
+
+    torch.manual_seed(3)
+    tower = build_tower(settings, "encoder")
+    path = tmp_path_factory.mktemp("weights") / "vit.safetensors"
+    state = tower.network.state_dict().items()
+    save_file({name: value + 0.1 * torch.randn(value.shape) for name, value in state}, path)
+    return {**settings, "encoder": settings["encoder"] | {"weights": str(path)}}
+
+
+@pytest.fixture(scope="module")
+def vectors(weights, source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    write_pairs(source, folder / "pairs.npz")
+    paths = []
+    for made in frozen_towers(weights).values():
+        paths.append(folder / f"{features_key(made)}.npz")
+        compute_features(made, source=folder / "pairs.npz", features=paths[-1], cache=folder / "cache", device="cpu", threads=1)
+    return paths
+
+
+def stepped(settings, source, frozen):
+    """Return the loss and the gradients of the heads after the first batch of a run."""
+    subset = split_pairs(source, 0)
+    run = ImageText(settings, 0, source, subset, CPU, frozen=frozen)
+    run.network.train()
+    losses, gradients = [], {}
+    for batch in run.batches(1):
+        terms, *_ = run.backward(*batch)
+        losses.append(terms.loss.item())
+        gradients = {name: one.grad.clone() for name, one in run.model.named_parameters() if one.grad is not None}
+    return losses, gradients
+
+
+@pytest.mark.parametrize("aggregation", ["global", "lse"])
+def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(weights, source, tmp_path, aggregation):
+    sharpness = None if aggregation == "global" else 5.0
+    similarity = weights["similarity"] | {"aggregation": aggregation, "lse_sharpness": sharpness}
+    settings = {**weights, "similarity": similarity}
+    write_pairs(source, tmp_path / "pairs.npz")
+    paths = []
+    for made in frozen_towers(settings).values():
+        paths.append(tmp_path / f"{features_key(made)}.npz")
+        compute_features(made, source=tmp_path / "pairs.npz", features=paths[-1], cache=tmp_path / "c", device="cpu", threads=1)
+    stored_loss, stored = stepped(settings, source, read_frozen(settings, source, paths))
+    loss, computed = stepped(settings, source, read_frozen({}, source, ()))
+    assert stored_loss == pytest.approx(loss, rel=1e-5)
+    assert stored.keys() == computed.keys()
+    assert {name.split(".")[0] for name in stored} == {"image_projection", "text_projection", "logit_scale"}
+    for name, gradient in stored.items():
+        torch.testing.assert_close(gradient, computed[name], rtol=1e-5, atol=1e-5)
+
+
+def test_vectors_are_those_of_the_libraries_in_the_order_of_the_source(weights, source, vectors):
+    import timm
+    from safetensors.torch import load_file
+    from sentence_transformers import SentenceTransformer
+
+    images, texts = (read_features(path, source.checksum) for path in vectors)
+    network = timm.create_model("test_vit", num_classes=0).eval()
+    network.load_state_dict(load_file(weights["encoder"]["weights"]))
+    config = network.pretrained_cfg
+    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
+    pixels = torch.from_numpy(np.array(source.images)).expand(-1, 3, -1, -1) / 255
+    resized = torch.nn.functional.interpolate(pixels, config["input_size"][1:], mode="bicubic", antialias=True)
+    with torch.no_grad():
+        expected = network((resized - mean) / std)
+    torch.testing.assert_close(torch.from_numpy(np.array(images.values[:, 0, :, 0])), expected, rtol=1e-4, atol=1e-4)
+    encoded = SentenceTransformer(weights["text_encoder"]["model"], device="cpu").encode(distinct_texts(source))
+    np.testing.assert_allclose(texts.values[:, 0, :, 0], encoded, rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_of_other_data_and_damaged_ones_are_refused(weights, source, vectors, tmp_path):
+    other = texture_source(patients=10)
+    with pytest.raises(UserError, match="vectors of other data"):
+        read_frozen(weights, other, vectors)
+    content = bytearray(vectors[0].read_bytes())
+    content[len(content) // 2] ^= 255
+    damaged = tmp_path / vectors[0].name
+    damaged.write_bytes(content)
+    with pytest.raises(UserError, match="damaged.*Remove it"):
+        read_frozen(weights, source, [damaged, vectors[1]])
