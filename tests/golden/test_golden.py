@@ -14,10 +14,10 @@ TOWERS = {
     "text_encoder/image-text/open_clip": "test_open_clip_towers.py",
     "text_encoder/image-text/sentence_transformers": "test_sentence_transformers_tower.py",
 }
-# Vectors are read, not computed.
+# tests/training/test_frozen.py compares training on vectors with computing the tower in each step.
 VECTORS = ("encoder/images/vectors", "encoder/image-text/vectors", "text_encoder/image-text/vectors", "features")
 # Part: why it has no entry.
-UNCOVERED = TOWERS | dict.fromkeys(VECTORS, "tests/workflow/test_towers.py trains on them")
+UNCOVERED = TOWERS | dict.fromkeys(VECTORS, "test_frozen.py")
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "encoder[resnet50]": {"name": "small", "width": 4},
         "encoder[open_clip].model": "hub/tiny.json",
         "encoder[open_clip].weights": "hub/tiny.safetensors",
+        "encoder[open_clip].train?": "all",  # a ResNet has no blocks
         "encoder[timm].model": "test_efficientnet",
         "encoder[timm].weights": "none",
         "encoder[timm].resolution?": 32,
@@ -51,6 +52,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "text_encoder[pretrained].model": "hub/bert",
         "text_encoder[open_clip].model": "hub/tiny.json",
         "text_encoder[open_clip].weights": "hub/tiny.safetensors",
+        "text_encoder[open_clip].train?": "all",
         "text_encoder[sentence_transformers].model": "hub/bert",
         "objectives.*.encoder[resnet50]": {"name": "small", "width": 4},
         "objectives.*.text_encoder[small].hidden": 16,
