@@ -167,8 +167,9 @@ class ImageTextStudy(TrainedStudy):
             with_heads = one_model or (isinstance(image, BiovilEncoderSettings) and getattr(text, "projection", None))
             if "released" in projections and not with_heads:
                 raise ValueError(
-                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); use "
-                    "open_clip for both, with the same model and pretrained weights, or encoder biovil with text_encoder.projection"
+                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
+                    "use open_clip for both, with the same model and pretrained weights, or encoder biovil with "
+                    "text_encoder.projection"
                 )
             if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")

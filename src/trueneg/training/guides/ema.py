@@ -17,7 +17,7 @@ class EmaGuide(Guide):
         average = get_ema_multi_avg_fn(settings["momentum"])
 
         def averaged(averages: Sequence[Tensor], current: Sequence[Tensor], count: Any) -> None:
-            """Average tensors of the same type; integers, such as positions, are copied, because their mean would be truncated."""
+            """Average tensors of one type; integers, such as positions, are copied, because their mean would be truncated."""
             if averages[0].is_floating_point():
                 average(averages, current, count)
             else:
