@@ -2,15 +2,15 @@
 
     python benchmarks/gpu_hours.py config/studies/*.yaml
 
-Studies that train on a CPU are left out. Evaluation is not included.
+Studies that train on a CPU are left out. Frozen towers are counted once per study. Evaluation is not included.
 """
 
 import sys
 
 from trueneg.cli.estimates import SUSTAINED
-from trueneg.config.order import relative_cost
+from trueneg.config.order import features_cost, relative_cost
 from trueneg.config.reading import read_configuration
-from trueneg.config.runs import all_runs
+from trueneg.config.runs import all_runs, features_key, frozen_towers
 from trueneg.config.trained_study import TrainedStudy
 
 
@@ -21,7 +21,10 @@ def main() -> None:
         for name, study in read_configuration([path]).studies.items():
             if isinstance(study, TrainedStudy) and study.training.device != "cpu":
                 runs = all_runs(name, study)
-                hours = sum(3e9 * relative_cost(run.settings) for run in runs) / SUSTAINED / 3600
+                computed = [(run.settings, made) for run in runs for made in frozen_towers(run.settings).values()]
+                once = {features_key(made): features_cost(settings, made) for settings, made in computed}
+                operations = sum(3e9 * relative_cost(run.settings) for run in runs) + 1e9 * sum(once.values())
+                hours = operations / SUSTAINED / 3600
                 print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
 
 

@@ -10,11 +10,13 @@ import sys
 import pandas as pd
 import pytest
 import torch
+import yaml
 from transformers import PreTrainedTokenizerFast
 
 from tests.data.pictures import encoded, picture
 from tests.data.test_reports import XML, archive
 from tests.projects import ROOT
+from tests.studies import tiny_study
 from trueneg.config.reading import read_configuration
 from trueneg.data import image_loading
 from trueneg.data.reports import open_i
@@ -88,6 +90,17 @@ def test_gpu_hours(run):
     assert int(runs) > 0
 
 
+def test_gpu_hours_count_the_features_of_a_frozen_tower_once(run, tmp_path):
+    tower = {"name": "timm", "model": "vit_base_patch16_224", "train": "none", "views": 999}
+    hours = []
+    for seeds in (1, 3):
+        training = tiny_study()["training"] | {"device": "cuda"}
+        study = tiny_study(encoder=tower, training=training, seeds=seeds, dataset={"source": "cifar10"})
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
+        hours += [int(row[-1]) for row in cells(run("gpu_hours", tmp_path / "study.yaml"))]
+    assert hours == [round(50_000 * 1000 * 17.6e9 / 1e14 / 3600)] * 2
+
+
 def test_image_cache(run, monkeypatch, tmp_path):
     monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 1000)
     tiny = {"IMAGES": 200, "SIDE": 16, "BATCH_SIZE": 2, "NETWORKS": {"small": (encoders.SmallEncoderSettings(name="small"), 1)}}
@@ -110,6 +123,7 @@ def test_power(run):
 # Scores each token with a forward pass of its own, in the interface of minicons.
 PEER = """
 import torch
+import yaml
 
 class MaskedLMScorer:
     def __init__(self, model, device, tokenizer):

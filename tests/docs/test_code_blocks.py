@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.docs.pages import PAGES, blocks
+from tests.exported import write_exported
 from tests.text.models import bert, tokenizer
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import write_pairs
@@ -23,13 +24,15 @@ BLOCKS = [
 
 
 def write_inputs(block, folder):
-    """Write the files that an example reads: a language model, and the pairs of a study."""
+    """Write the files that an example reads: a language model, the pairs of a study, and exported encoders."""
     if NAMED_MODEL in block.text:
         words = tokenizer()
         bert(len(words)).save_pretrained(folder / NAMED_MODEL)
         words.save_pretrained(folder / NAMED_MODEL)
     if "results/pairs" in block.text:
         write_pairs(texture_source(patients=20), folder / "results/pairs/textures.npz")
+    if "exported/" in block.text:
+        write_exported(folder)
 
 
 def requirement(block):
@@ -41,9 +44,9 @@ def requirement(block):
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_the_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_inputs(block, tmp_path)
     if requirement(block):
-        pytest.importorskip(requirement(block), reason=f"the example shows how to use the losses with {requirement(block)}")
+        pytest.importorskip(requirement(block), reason=f"the example needs {requirement(block)}")
+    write_inputs(block, tmp_path)
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
 
 
@@ -62,4 +65,12 @@ def test_the_features_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path,
 
 def test_there_are_examples_on_the_pages_that_need_them():
     shown = {block.page for block in BLOCKS}
-    assert {"README.md", "docs/index.md", "docs/losses.md", "docs/theory.md", "docs/likelihoods.md", "docs/phantom.md"} <= shown
+    assert {
+        "README.md",
+        "docs/index.md",
+        "docs/losses.md",
+        "docs/theory.md",
+        "docs/likelihoods.md",
+        "docs/phantom.md",
+        "docs/use-an-encoder.md",
+    } <= shown

@@ -11,7 +11,7 @@ from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.stored_features import read_features
 from trueneg.errors import UserError
-from trueneg.training.frozen import build_tower, compute_features, read_frozen
+from trueneg.training.frozen import NOTHING_FROZEN, build_tower, compute_features, read_frozen
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -82,7 +82,7 @@ def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(wei
         paths.append(tmp_path / f"{features_key(made)}.npz")
         compute_features(made, source=tmp_path / "pairs.npz", features=paths[-1], cache=tmp_path / "c", device="cpu", threads=1)
     stored_loss, stored = stepped(settings, source, read_frozen(settings, source, paths))
-    loss, computed = stepped(settings, source, read_frozen({}, source, ()))
+    loss, computed = stepped(settings, source, NOTHING_FROZEN)
     assert stored_loss == pytest.approx(loss, rel=1e-5)
     assert stored.keys() == computed.keys()
     assert {name.split(".")[0] for name in stored} == {"image_projection", "text_projection", "logit_scale"}
@@ -117,5 +117,5 @@ def test_vectors_of_other_data_and_damaged_ones_are_refused(weights, source, vec
     content[len(content) // 2] ^= 255
     damaged = tmp_path / vectors[0].name
     damaged.write_bytes(content)
-    with pytest.raises(UserError, match="damaged.*Remove it"):
+    with pytest.raises(UserError, match=r"damaged.*Remove it"):
         read_frozen(weights, source, [damaged, vectors[1]])

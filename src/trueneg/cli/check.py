@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.cli.estimates import estimated_time
+from trueneg.cli.estimates import estimated_time, features_time
 from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs
-from trueneg.cli.planned_networks import check_language_models, check_networks, missing_networks
+from trueneg.cli.planned_networks import check_language_models, check_networks, check_towers, missing_networks
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
@@ -122,6 +122,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
     lines += _outdated(results, results / name / "artefacts/runs.json")
     runs = [(run, data) for of_jobs in missing.values() for job in of_jobs for run, data in job]
     refuse_schedules(runs)
+    lines += check_towers(runs)
     if isinstance(study, ImageTextStudy):
         absent_files = [f"MISSING {part}" for part in missing_networks(study)]
         lines += absent_files or check_networks(runs, 1 if study.dataset.greyscale else 3)
@@ -129,7 +130,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         if any(data.checksum is None for data in sources.values()):
             lines += [f"MISSING {part}" for part in missing_images(study)]
     times = [f"{stage}{estimated_time(of_jobs, store, study)}" for stage, of_jobs in missing.items()]
-    return [*lines, *(times or ["Nothing to train: every run is in the store."])]
+    return [*lines, *(times or ["Nothing to train: every run is in the store."]), *features_time(runs, results)]
 
 
 def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:

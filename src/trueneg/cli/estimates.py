@@ -4,12 +4,13 @@ import functools
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from trueneg.cli.planned_data import PlannedData
 from trueneg.config.likelihood_study import LanguageModelSettings
-from trueneg.config.order import PER_PIXEL, SIZES, TOKENS, image_cost, image_count, relative_cost
-from trueneg.config.runs import Run, RunSettings, training_kind
+from trueneg.config.order import PER_PIXEL, SIZES, TOKENS, features_cost, image_cost, image_count, relative_cost
+from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers, towers_of, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.io.downloads import announced
 from trueneg.legible import counted
@@ -72,6 +73,28 @@ def estimated_time(missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: 
     return f"{training_time} In addition, {started}; {_evaluation(runs, study)}." if parts else training_time
 
 
+def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path) -> list[str]:
+    """Estimate the time of computing the missing vectors of frozen towers, once for all runs; an empty list if none are missing.
+
+    Args:
+        runs: runs to train.
+        results: the results folder.
+    """
+    import torch
+
+    costs = {}
+    for run, data in runs:
+        for made in frozen_towers(run.settings).values():
+            samples = data.images if made["samples"] == "images" else len(set(data.sentences))
+            if not (results / f"features/{features_key(made)}.npz").is_file():
+                costs[features_key(made)] = 1e9 * features_cost(run.settings, made, samples)
+    if not (missing := list(filter(None, costs.values()))):  # files of vectors cost nothing
+        return []
+    on_gpu = not torch.cuda.is_available() and runs[0][0].settings["training"]["device"] != "cpu"
+    seconds, where = sum(missing) / (SUSTAINED if on_gpu else machine_speed()), "one GPU" if on_gpu else "this machine"
+    return [f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on {where}, roughly."]
+
+
 def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:
     """Estimate the time of the tasks that pass the training images through the encoder many times, or name them."""
     passes = {task.ROWS[0]: task.encoder_passes for task in measured_by(study).values() if task.encoder_passes}
@@ -109,7 +132,8 @@ def _updates(settings: RunSettings, images: float) -> float:
 def _pace(run: Run, data: PlannedData) -> tuple[float, str]:
     """Return the seconds per update on this machine, and where they come from.
 
-    A few updates are measured if the images were decoded, the weights are on this machine, and updates are fast.
+    A few updates are measured if the images were decoded, the weights are on this machine, updates are fast, and there are no
+    towers, whose libraries take long to import.
     """
     import torch
 
@@ -121,7 +145,7 @@ def _pace(run: Run, data: PlannedData) -> tuple[float, str]:
     objective: Any = model_of({**run.settings, "objective": {"name": "cl"}}, "objective")  # needs no language model or features
     out_of_memory = catch_out_of_memory(f"{run.study}, {run.objective}", smaller_batch(run.settings["training"]["batch_size"]))
     with announced([]), out_of_memory:
-        for updates in (1, MEASURED_UPDATES) if data.checksum is not None and rough < SLOW_UPDATE else ():
+        for updates in (1, MEASURED_UPDATES) if data.checksum and rough < SLOW_UPDATE and not towers_of(run.settings) else ():
             training = {**run.settings["training"], "updates": updates, "epochs": None, "warmup_updates": 0}
             settings = {**run.settings, "training": training, "objective": objective(name="cl").model_dump()}
             device = choose_device(training["device"])

@@ -1,4 +1,4 @@
-"""Show planned runs, existing runs and the provenance of results; export and import runs; convert weights."""
+"""Show planned runs, existing runs and the provenance of results; export encoders; export and import rows; convert weights."""
 
 import argparse
 import json
@@ -61,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
     whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
     whys.set_defaults(command=_why)
+    encoders = commands.add_parser("export", help="write a trained encoder with its projection for use elsewhere")
+    encoders.add_argument("run", help="id of a finished run, or its first characters")
+    encoders.add_argument("folder", type=Path, help="new folder, which gets the subfolders image and text")
+    encoders.set_defaults(command=_export_encoders)
     actions = commands.add_parser("rows", help="export finished runs without weights, or import them").add_subparsers(
         required=True, metavar="ACTION"
     )
@@ -80,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     converts.set_defaults(command=_convert)
     for command in (runs, whys):
         command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
-    for command in (checks, runs, whys, exports, imports):
+    for command in (checks, runs, whys, encoders, exports, imports):
         command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
     return parser
 
@@ -119,6 +123,13 @@ def _why(options: argparse.Namespace) -> None:
         _write(json.dumps(origin, indent=2), options.json)
     else:
         print(legible(why.as_text(origin)))
+
+
+def _export_encoders(options: argparse.Namespace) -> None:
+    from trueneg.training.export import export_run
+
+    export_run(options.run, options.folder, options.results)
+    print(*sorted(options.folder.iterdir()), sep="\n")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -1,16 +1,19 @@
 """The networks and language models of a study, built by the code of the jobs before anything is trained."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.cli.estimates import ROUGH, duration, language_model_seconds
 from trueneg.cli.planned_data import PlannedData
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import Run
+from trueneg.config.runs import Run, all_towers, features_key
 from trueneg.io.downloads import announced
 
 COUNTED = 20_000  # texts whose tokens are counted
@@ -30,7 +33,7 @@ def missing_networks(study: ImageTextStudy) -> list[str]:
 
 
 def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:
-    """Build each kind of networks that the runs use, tokenise the sentences, and list the weights that must be downloaded.
+    """Build each kind of networks that the runs use, except towers, tokenise the sentences, and list the weights to download.
 
     Args:
         runs: image–text runs with their data.
@@ -40,22 +43,60 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
         UserError: as in the training job, if networks cannot be built, weights are missing or do not fit, or a sentence is too
             long.
     """
+    from trueneg.data.stored_features import StoredFeatures
     from trueneg.models.text_encoders import tokenise
+    from trueneg.training.frozen import Frozen, is_tower
     from trueneg.training.image_text_networks import build_networks, encoder_of
 
+    placeholder: Any = StoredFeatures(np.zeros((1, 1, 8, 2), np.float32), (1, 1), "", "")  # of towers, which are checked apart
     sections = ("encoder", "text_encoder", "projection")
     kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
     downloads: list[str] = []
     for settings, sentences in kinds.values():
         offline = settings["text_encoder"].get("offline") and settings["text_encoder"]["model"]
+        image, text = (placeholder if is_tower(settings, section) else None for section in sections[:2])
         with announced(downloads, offline):
-            networks = build_networks(settings, sentences, channels, ([0.0] * channels, [1.0] * channels))
-            if texts := sorted(set(sentences)):
+            networks = build_networks(settings, sentences, channels, ([0.0] * channels, [1.0] * channels), Frozen(image, text))
+            if networks.tokenizer is not None and (texts := sorted(set(sentences))):
                 limits = {"maximum_tokens": networks.maximum_tokens, "truncate": settings["text_encoder"]["truncate"]}
                 tokenise(networks.tokenizer, texts, **limits)
             continue
-        with announced(downloads):  # the text encoder must be downloaded first
-            encoder_of(settings, "encoder").build(settings["encoder"], channels)
+        if image is None:
+            with announced(downloads):  # the text encoder must be downloaded first
+                encoder_of(settings, "encoder").build(settings["encoder"], channels)
+    return list(dict.fromkeys(downloads))
+
+
+def check_towers(runs: Iterable[tuple[Run, PlannedData]]) -> list[str]:
+    """Check the towers of all runs, and list those that must be downloaded.
+
+    The libraries of the towers are slow to import and need much memory, so only a process of its own imports them.
+
+    Raises:
+        UserError: as in the job that computes or trains a tower.
+    """
+    towers = {features_key(made): (made, data) for run, data in runs for made in all_towers(run.settings).values()}
+    networks = []
+    for made, data in towers.values():
+        if made["tower"]["name"] != "vectors":
+            networks.append((made, sorted(set(data.sentences))))
+        elif data.source is not None and (made["samples"] == "images" or data.sentences):
+            from trueneg.training.frozen import vectors_of_file
+
+            vectors_of_file(made, data.source)
+    if not networks:
+        return []
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_build_towers, networks).result()
+
+
+def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -> list[str]:
+    from trueneg.training.frozen import usable_tower
+
+    downloads: list[str] = []
+    for made, texts in networks:
+        with announced(downloads, made["tower"].get("offline") and made["tower"]["model"]):
+            usable_tower(made, texts)
     return list(dict.fromkeys(downloads))
 
 

@@ -18,7 +18,7 @@ PER_PIXEL = {
     "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
 }
 PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
-TOWER = 17.6 / 224**2  # towers of other libraries are taken for a ViT-B/16
+TOWER, TOWER_SIDE = 17.6 / 224**2, 224  # towers of other libraries are taken for a ViT-B/16 or a BERT base
 FROZEN = 0.003  # head of a frozen tower, per sample
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
@@ -48,9 +48,27 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * image_count(dataset)
     if training_kind(settings) == "images":
         return samples * 2 * image
-    text = {**BERT_BASE, **settings["text_encoder"]}
-    of_text = FROZEN if is_frozen(text) else 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9
-    return samples * (image + of_text)
+    return samples * (image + text_cost(settings["text_encoder"]))
+
+
+def features_cost(settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[str, Any], samples: int = 0) -> float:
+    """Estimate the GFLOP of computing the vectors of a frozen tower, once for all runs that use it.
+
+    Args:
+        settings: settings of a run that uses it.
+        made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
+        samples: number of images or distinct texts; 0: unknown, taken for the number of training images.
+    """
+    tower = {**made_of["tower"], "train": "all"}
+    count = 0 if tower["name"] == "vectors" else samples or image_count(settings["dataset"])
+    of_image = (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
+    return count * (text_cost(tower) if made_of["samples"] == "texts" else of_image)
+
+
+def text_cost(text: Mapping[str, Any]) -> float:
+    """Estimate the GFLOP of a forward pass of one text."""
+    text = {**BERT_BASE, **text}
+    return FROZEN if is_frozen(text) else 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9
 
 
 def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
@@ -58,9 +76,11 @@ def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     dataset, encoder = settings["dataset"], settings["encoder"]
     if is_frozen(encoder):
         return FROZEN
-    stated = encoder.get("resolution") or settings.get("augmentation", {}).get("size") or dataset["resolution"]
+    if "train" in encoder:  # a tower, which resizes images
+        return TOWER * (encoder.get("resolution") or TOWER_SIDE) ** 2
+    stated = settings.get("augmentation", {}).get("size") or dataset["resolution"]
     side = stated or SIDES.get(dataset["source"], ASSUMED_SIDE)
-    return PER_PIXEL[training_kind(settings)].get(encoder["name"], TOWER) * side**2 * encoder.get("width", 1) ** 2
+    return PER_PIXEL[training_kind(settings)][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
 
 
 def image_count(dataset: Mapping[str, Any]) -> float:

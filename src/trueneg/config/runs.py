@@ -24,6 +24,7 @@ from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
+OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
 
 
 class Variant(NamedTuple):
@@ -373,30 +374,41 @@ def benchmark_key(settings: Mapping[str, Any]) -> str:
     return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
 
 
-def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """Return what the vectors of each frozen tower of a run are made of, by section: the tower, the data, and any views."""
+def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
+    """Return the towers of other libraries, or vectors in their place, that a run uses, by section.
+
+    Those of its guide are called ``guide encoder`` and ``guide text_encoder``.
+    """
+    guide, sections = settings["objective"].get("guide") or {}, ("encoder", "text_encoder")
+    towers = {section: settings.get(section) for section in sections} | {OF_GUIDE + key: guide.get(key) for key in sections}
+    return {section: tower for section, tower in towers.items() if tower and "train" in tower}  # networks from scratch have none
+
+
+def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Return what the vectors of each tower of a run are made of, by section: the tower, the data, and any views.
+
+    What the towers of a guide are made of names the section without ``guide``, so that a guide and an encoder share vectors.
+    """
     made: dict[str, dict[str, Any]] = {}
-    for section, samples in (("encoder", "images"), ("text_encoder", "texts")):
-        tower = settings.get(section, {})
-        if not is_frozen(tower):
-            continue
+    kind = training_kind(settings)
+    for section, tower in towers_of(settings).items():
         dataset = settings["dataset"]
-        is_paired = training_kind(settings) == "image-text"
-        key = pairs_key(dataset) if is_paired else source_key(dataset)
-        made[section] = {
-            "section": section,
-            "tower": dict(tower),
-            "samples": samples,
-            "kind": training_kind(settings),
-            "data": key,
-        }
+        samples, is_paired = "texts" if section.endswith("text_encoder") else "images", kind == "image-text"
+        of_tower = {"section": section.removeprefix(OF_GUIDE), "tower": dict(tower), "samples": samples, "kind": kind}
+        made[section] = of_tower | {"data": pairs_key(dataset) if is_paired else source_key(dataset)}
         if samples == "images":
             is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
             needed = is_paired and settings["similarity"]["aggregation"] != "global"
-            made[section]["regions"] = "needed" if needed else "for boxes" if is_boxed else ""
+            regions = "needed" if needed else "for boxes" if is_boxed else ""
+            made[section]["regions"] = "" if section.startswith(OF_GUIDE) else regions
         if tower.get("views"):
             made[section]["augmentation"] = dict(settings["augmentation"])
     return made
+
+
+def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Return those of :func:`all_towers` that are computed once."""
+    return {section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])}
 
 
 def features_key(made_of: Mapping[str, Any]) -> str:

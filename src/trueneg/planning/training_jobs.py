@@ -129,11 +129,12 @@ class TrainingJobs:
     def frozen_tower(self, wildcards: Any) -> dict[str, Any]:
         """Return what the vectors of a frozen tower are made of, and the versions and checksums of what the job reads."""
         section, _, settings = self._frozen[wildcards.features]
+        made = runs.frozen_towers(settings)[section]
         files = {name for role, name in named_files(settings).items() if role.startswith(f"{section} ")}
         return {
-            "made_of": runs.frozen_towers(settings)[section],
+            "made_of": made,
             "files": {name: checksum_of(name) for name in sorted(files) if Path(name).exists()},
-            **versions.version_parameter(f"{section}/{runs.training_kind(settings)}/{settings[section]['name']}", "features"),
+            **versions.version_parameter(f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"),
         }
 
     def frozen_device(self, wildcards: Any) -> Device:

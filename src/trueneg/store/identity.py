@@ -21,7 +21,8 @@ from trueneg.specs.settings import is_technical, models_within
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
-PLACES = {("features", "path")}  # nested settings that give a file's path; the file's checksum is part of the data's
+# Nested settings that do not affect training: where files are, whose checksums are part of the data's, and the use of hubs.
+PLACES = {("features", "path"), ("vectors", "path"), ("vectors", "column"), ("sentence_transformers", "offline")}
 
 
 def run_id(run: Run, source_checksum: str) -> str:
@@ -68,7 +69,8 @@ def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
     name = str(value.get("schedule", _tag(value)))
     values = frozen()["nested"].get(name, {})
     value = {**removed.get(name, {}), **value}
-    return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
+    kept = {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
+    return {key: _nested(inner, {}) for key, inner in kept.items()}
 
 
 def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:

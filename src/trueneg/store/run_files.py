@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.config.runs import towers_of
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 
 Settings = Mapping[str, Mapping[str, Any]]  # a run's settings by section
 
 FEATURES = "features"
+OF_TOWERS = ("model", "path", "weights")
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
 
 
@@ -20,12 +22,7 @@ def named_files(settings: Settings) -> dict[str, str]:
     guide: Any = settings["objective"].get("guide") or {}
     features = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
     weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
-    towers = {
-        f"{section} {key}": values.get(key)
-        for section, values in settings.items()
-        for key in ("model", "path")
-        if "train" in values  # the section of a tower
-    }
+    towers = {f"{section} {key}": tower.get(key) for section, tower in towers_of(settings).items() for key in OF_TOWERS}
     return features | {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 
 

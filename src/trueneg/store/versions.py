@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import RunSettings, training_kind
+from trueneg.config.runs import OF_GUIDE, RunSettings, towers_of, training_kind
 from trueneg.io.files import file_checksum
 from trueneg.legible import counted
 from trueneg.specs import tasks
@@ -70,6 +70,7 @@ def training_versions(settings: RunSettings) -> Versions:
     parts = {section: settings.get(section) for section in ("objective", "encoder", "text_encoder")}
     parts |= {key: objective.get(key) for key in NESTED}
     names = [f"{part}/{kind}/{value.get('name')}" for part, value in parts.items() if isinstance(value, Mapping)]
+    names += [f"{section.removeprefix(OF_GUIDE)}/{kind}/{tower['name']}" for section, tower in towers_of(settings).items()]
     names += [f"training/{kind}", "subsets"]
     if kind == "images":
         names.append(f"decoding/{source}")

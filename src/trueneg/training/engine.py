@@ -195,6 +195,7 @@ class TrainingJob:
             "data": self._data_checksum(run),
             "false_negatives": self._training.false_negatives(self._source, self._subset_of(run), run.settings),
             "files": files,
+            "towers": self._frozen.towers,
             "images": len(self._subset_of(run).train),
             **code,
             "device": device_name(device),
@@ -224,7 +225,8 @@ class TrainingJob:
             path.write_bytes(save(weights))
 
     def _data_checksum(self, run: Run) -> str:
-        parts = [self._training.data_checksum(self._source, run.settings), *self._frozen.weights]
+        weights = [f"{section} weights {tower['weights']}" for section, tower in self._frozen.towers.items()]
+        parts = [self._training.data_checksum(self._source, run.settings), *weights]
         return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from trueneg.config.runs import RunSettings, features_key, frozen_towers
+from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
@@ -46,11 +46,13 @@ class Frozen(NamedTuple):
         images: vectors of all images of the source.
         texts: vectors of all distinct texts of the source.
         rows: row in `texts` of each text.
+        guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
     """
 
     images: StoredFeatures | None = None
     texts: StoredFeatures | None = None
     rows: Mapping[str, int] = {}
+    guide: Mapping[str, StoredFeatures] = {}
 
     @property
     def vectors(self) -> np.ndarray | None:
@@ -58,10 +60,11 @@ class Frozen(NamedTuple):
         return None if self.images is None else self.images.values
 
     @property
-    def weights(self) -> list[str]:
-        """The checksums of the towers' weights, which are part of a run's id."""
+    def towers(self) -> dict[str, dict[str, Any]]:
+        """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by section."""
         named = {"encoder": self.images, "text_encoder": self.texts}
-        return [f"{section} weights {stored.weights}" for section, stored in named.items() if stored is not None]
+        named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
+        return {name: {"weights": of.weights, "dimensions": of.dimensions} for name, of in named.items() if of is not None}
 
 
 NOTHING_FROZEN = Frozen()
@@ -81,8 +84,9 @@ def read_frozen(settings: RunSettings, source: Any, vectors: Sequence[str | Path
     paths = {Path(path).stem: path for path in vectors}
     towers = {section: paths[features_key(made)] for section, made in frozen_towers(settings).items()}
     stored = {section: read_features(path, source.checksum) for section, path in towers.items()}
-    rows = {text: row for row, text in enumerate(distinct_texts(source))} if "text_encoder" in stored else {}
-    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows)
+    texts = distinct_texts(source) if any(section.endswith("text_encoder") for section in stored) else []
+    guide = {section.removeprefix(OF_GUIDE): stored[section] for section in stored if section.startswith(OF_GUIDE)}
+    return Frozen(stored.get("encoder"), stored.get("text_encoder"), {text: row for row, text in enumerate(texts)}, guide)
 
 
 def is_tower(settings: RunSettings, section: str) -> bool:
@@ -109,6 +113,20 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
     return tower.eval()
 
 
+def rebuild_tower(settings: RunSettings, section: str, weights: str) -> Tower:
+    """Build a frozen tower again, whose weights must have this checksum.
+
+    Raises:
+        UserError: if they have another one, or see :func:`build_tower`.
+    """
+    tower = build_tower(settings, section)
+    if (checksum := state_checksum(tower)) != weights:
+        changed = f"have changed since its vectors were computed (SHA-256 {checksum[:12]}…, expected {weights[:12]}…)"
+        remedy = "Restore them, or run the same command again with --forcerun features."
+        raise UserError(f"the weights of {section} {settings[section]['model']} {changed}. {remedy}")
+    return tower
+
+
 def packed(tower: Tower, section: str) -> dict[str, Tensor]:
     """Return the files that rebuild a tower as entries of a finished run's file."""
     files = tower.files().items()
@@ -122,6 +140,26 @@ def restore_tower(settings: RunSettings, section: str, tensors: dict[str, Tensor
     names = [name for name in tensors if name.startswith(prefix)]
     files = {name.removeprefix(prefix): tensors.pop(name).numpy().tobytes() for name in names}
     tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).restore(settings[section], files)
+    return tower
+
+
+def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
+    """Build a tower, and check it against what it is needed for.
+
+    Args:
+        made_of: what :func:`trueneg.config.runs.all_towers` returns for the tower.
+        texts: the texts that a text tower is needed for; not used for images.
+
+    Raises:
+        UserError: if the tower cannot be built or lacks regions that the study needs, or a text is too long.
+    """
+    section, settings = made_of["section"], made_of["tower"]
+    described: Any = {"training": {"kind": made_of["kind"]}, section: settings}
+    tower = build_tower(described, section)
+    if made_of.get("regions") == "needed" and tower.map_dimensions is None:
+        raise UserError(NO_REGIONS.format(section=section, model=settings["model"]))
+    if section == "text_encoder":
+        refuse_long_texts(tower, described, texts)
     return tower
 
 
@@ -144,23 +182,17 @@ def compute_features(
     """
     torch.set_num_threads(threads)
     section, model = made_of["section"], made_of["tower"].get("model", "")
-    settings: Any = {"training": {"kind": made_of["kind"]}, section: made_of["tower"]}
     data: Any = READ[made_of["kind"]](source)
     samples = data.images if section == "encoder" else distinct_texts(data)
-    write: Any = functools.partial(write_features, features, cache, count=len(samples))
-    write = functools.partial(write, restricted=getattr(data, "restricted", False))
+    write = functools.partial(write_features, features, cache, count=len(samples), restricted=getattr(data, "restricted", False))
     if "path" in made_of["tower"]:
-        if made_of.get("regions") == "needed":
-            raise UserError(NO_REGIONS.format(section=section, model=made_of["tower"]["path"]))
-        values, checksum = _from_file(settings[section], section, data), checksum_of(settings[section]["path"])
+        values, checksum = vectors_of_file(made_of, data), checksum_of(made_of["tower"]["path"])
         made = {**made_of, "weights": checksum, "data": data.checksum}
         write(made_of=made, compute=values.__getitem__, grid=None, at_once=len(values))
         return
-    tower = build_tower(settings, section)
+    tower = usable_tower(made_of, samples)
     made = {**made_of, "weights": state_checksum(tower), "data": data.checksum}
     regions = bool(made_of.get("regions")) and tower.map_dimensions is not None
-    if made_of.get("regions") == "needed" and not regions:
-        raise UserError(NO_REGIONS.format(section=section, model=model))
     with leased_device(device) as leased, torch.inference_mode():
         tower.to(leased)
         if section == "encoder":
@@ -168,7 +200,6 @@ def compute_features(
             embed: Any = functools.partial(image_vectors, tower, data.images, views, regions)
             grid = embed(slice(0, 1)).grid
         else:
-            refuse_long_texts(tower, settings, samples)
             embed, grid = (lambda chosen: Computed(text_vectors(tower, samples[chosen], leased))), None
         log.info("%s: computing the vectors of %d %s on %s", features, len(samples), made_of["samples"], leased)
         with tqdm(total=len(samples), desc=f"{section} {model}", unit=" samples", disable=None) as bar:
@@ -270,20 +301,26 @@ def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str])
         )
 
 
-def _from_file(settings: Mapping[str, Any], section: str, source: Any) -> np.ndarray:
-    """Return the vectors of a file as in stored features: the rows of images, or those of the first sentence with each text."""
+def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
+    """Return the vectors of a file as in stored features: the rows of images, or those of the first sentence with each text.
+
+    Args:
+        made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the file.
+        source: the source of its data.
+
+    Raises:
+        UserError: if the file does not fit the source, or the study needs regions.
+    """
+    section, path, column = made_of["section"], made_of["tower"]["path"], made_of["tower"]["column"]
+    if made_of.get("regions") == "needed":
+        raise UserError(NO_REGIONS.format(section=section, model=path))
     if section == "encoder":
-        values = read_vectors(settings["path"], settings["column"], len(source.images), "images")
+        values = read_vectors(path, column, len(source.images), "images")
         values = values if values.ndim == 3 else values[:, None]
-        if isinstance(source, ImageSource) and values.shape[1] < 3:
-            problem = f"encoder.path, {settings['path']}, has {values.shape[1]} vectors per image"
-            raise UserError(
-                f"{problem}; expected those of the image itself and of at least two augmented versions, the two views."
-            )
         return values[..., None]
-    values = read_vectors(settings["path"], settings["column"], len(source.sentences), "sentences")
+    values = read_vectors(path, column, len(source.sentences), "sentences")
     if values.ndim == 3:
-        raise UserError(f"text_encoder.path, {settings['path']}: sentences have several vectors each; expected one.")
+        raise UserError(f"text_encoder.path, {path}: sentences have several vectors each; expected one.")
     first: dict[str, int] = {}
     for row, text in enumerate(source.sentences["sentence"]):
         first.setdefault(text, row)

@@ -21,7 +21,7 @@ from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.towers.stored import StoredTower, StoredViews
 from trueneg.models.towers.tower import Tower
 from trueneg.store.identity import model_of
-from trueneg.training.frozen import NOTHING_FROZEN, Frozen, build_tower, is_tower, packed, restore_tower
+from trueneg.training.frozen import NO_REGIONS, NOTHING_FROZEN, Frozen, build_tower, is_tower, packed, restore_tower
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 # Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
@@ -100,6 +100,8 @@ def normalises(settings: Settings) -> bool:
 def _of_tower(settings: Settings, section: str, stored: StoredFeatures | None, build: Callable) -> Encoder:
     """Return an encoder from stored vectors or, if the tower is trained, from the tower that `build` returns."""
     tower: Any = build(settings, section) if stored is None else StoredTower(stored.dimensions, stored.grid)
+    if section == "encoder" and settings["similarity"]["aggregation"] != "global" and tower.map_dimensions is None:
+        raise UserError(NO_REGIONS.format(section=section, model=settings[section].get("model", "vectors")))
     return Encoder(tower, SharedSpace(tower.dimensions), getattr(tower, "logit_scale", None))
 
 

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import tokenise
-from trueneg.models.towers.tower import state_checksum
 from trueneg.text.tokenizing import unexpressed
-from trueneg.training.frozen import build_tower, on_device, refuse_long_texts, text_vectors
+from trueneg.training.frozen import on_device, rebuild_tower, refuse_long_texts, text_vectors
 from trueneg.training.image_text_networks import Networks
 
 log = logging.getLogger(__name__)
@@ -103,9 +102,6 @@ def _computed(networks: Networks, texts: Sequence[str], weights: str) -> np.ndar
     if settings["text_encoder"]["name"] == "vectors":
         problem = f"text_encoder.path, {settings['text_encoder']['path']}, has vectors of the sentences of the data only"
         raise UserError(f"{problem}, but an evaluation embeds others, such as prompts. Set that evaluation to null.")
-    tower = build_tower(settings, "text_encoder")
-    if state_checksum(tower) != weights:
-        problem = f"the weights of text_encoder {settings['text_encoder']['model']} have changed since its vectors were computed"
-        raise UserError(f"{problem}. Run the same command again with --forcerun features.")
+    tower = rebuild_tower(settings, "text_encoder", weights)
     with torch.inference_mode():
         return text_vectors(tower, texts, torch.device("cpu"))

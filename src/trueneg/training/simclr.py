@@ -142,7 +142,12 @@ def compares_samples(loss: Any) -> bool:
 def augmentation_of(settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN) -> Any:
     """Return the augmentation of a run: stored versions of images if the tower is frozen; towers normalise images themselves."""
     if frozen.images is not None:
-        return StoredViews(frozen.images.values.shape[1])
+        if (versions := frozen.images.values.shape[1]) < 3:
+            problem = (
+                f"the encoder has {versions} vectors per image; expected those of the image itself and of two augmented versions"
+            )
+            raise UserError(f"{problem} or more, because two views of an image are positives of each other.")
+        return StoredViews(versions)
     channels = source.images.shape[1]
     statistics = ([0.0] * channels, [1.0] * channels) if is_tower(settings, "encoder") else channel_statistics(source)
     return build_augmentation(settings["augmentation"], *statistics)

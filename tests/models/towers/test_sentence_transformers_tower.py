@@ -207,7 +207,7 @@ def test_an_export_gives_the_same_vectors_in_the_library(folder, kind, tmp_path,
             parameter += 0.01 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
     projection = None if bias is None else nn.Linear(tower.dimensions, 5, bias=bias)
     expected = vectors(tower) if projection is None else projection(vectors(tower)).detach()
-    tower.export(tmp_path / "export", projection)
+    tower.export(tmp_path / "export", () if projection is None else [projection])
     torch.testing.assert_close(encoded(tmp_path / "export"), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(vectors(built(tmp_path / "export")), expected, rtol=1e-5, atol=1e-5)
     assert tower.dimensions == vectors(tower).shape[1]  # unchanged
@@ -219,7 +219,7 @@ def test_an_export_applies_the_projection_to_vectors_cut_by_the_model(tmp_path):
     tower, projection = built(tmp_path / "cut"), nn.Linear(6, 3)
     torch.testing.assert_close(vectors(tower), encoded(tmp_path / "cut"), rtol=1e-5, atol=1e-6)
     assert tower.dimensions == 6
-    tower.export(tmp_path / "export", projection)
+    tower.export(tmp_path / "export", [projection])
     expected = projection(vectors(tower)).detach()
     torch.testing.assert_close(encoded(tmp_path / "export"), expected, rtol=1e-5, atol=1e-5)
 

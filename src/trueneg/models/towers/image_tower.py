@@ -51,10 +51,6 @@ class ImageTower(Tower):
         """Embed normalised images (B, 3, H, W) of the network's size; as a timm network does, unless a class overrides it."""
         return self.embed_with_timm(self.network, images)
 
-    def prepare(self, raw: Tensor) -> Tensor:
-        """Return pixel values in [0, 1] of uint8 images."""
-        return raw / 255
-
     def embed_with_timm(self, trunk: Any, images: Tensor) -> Embedded:
         """Embed images with a timm network's own pooling, and its regions.
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -113,20 +112,8 @@ class OpenClipTower(Tower):
         return groups
 
     def files(self) -> dict[str, bytes]:
-        """Return the configuration, and for texts the files of the tokenizer and of a Hugging Face network."""
-        return {CONFIG: json.dumps(self.config, indent=2).encode()}
-
-    def export(self, folder: Path) -> None:
-        """Write the tower as open_clip loads one tower, not a whole model.
-
-        Images: ``open_clip.create_model("local-dir:FOLDER", load_weights=False,
-        pretrained_image_path="FOLDER/visual.safetensors")``; texts: ``pretrained_text_path="FOLDER/text.safetensors"``.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
-            (folder / name).write_bytes(content)
-        state = {name: value.contiguous() for name, value in self.network.state_dict().items()}
-        save_file(state, folder / f"{self.PART}.safetensors", metadata={"format": "pt"})
+        """Return the configuration of this tower alone; for texts also the files of the tokenizer and a Hugging Face network."""
+        return {CONFIG: json.dumps(self.config | {"model_cfg": _alone(self.config["model_cfg"], self.OTHER)}, indent=2).encode()}
 
 
 class OpenClipImages(OpenClipTower, ImageTower):
@@ -255,15 +242,22 @@ def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
     return {"model_cfg": open_clip.get_model_config(model), "preprocess_cfg": preprocessing}, None
 
 
+def _alone(architecture: Mapping[str, Any], stand_in: Any = None) -> dict[str, Any]:
+    """Return a model's configuration without weights of other libraries; ``stand_in`` replaces a tower that is not needed."""
+    config = copy.deepcopy(dict(architecture))
+    if stand_in:
+        config[stand_in[0]] = dict(stand_in[1])
+        config.pop("multimodal_cfg", None)
+    config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = False
+    config.pop("custom_text", None)
+    return config
+
+
 def _network(architecture: Mapping[str, Any], folder: Path | None, model: str, stand_in: Any = None) -> Any:
     """Create open_clip's model with random weights; ``stand_in`` replaces the configuration of a tower that is not needed."""
-    open_clip, config = library("open_clip"), copy.deepcopy(dict(architecture))
+    open_clip = library("open_clip")
     with reading(model, "a model that open_clip builds without foreign code", "Use another model."):
-        if stand_in:
-            config[stand_in[0]] = dict(stand_in[1])
-            config.pop("multimodal_cfg", None)
-        config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = False
-        config.pop("custom_text", None)
+        config = _alone(architecture, stand_in)
         if name := config["text_cfg"].get("hf_model_name"):
             config["text_cfg"]["hf_model_name"] = source = _beside(folder, HF_CONFIG, name)
             with explain_download(f"{model}: the configuration of {name}", name):

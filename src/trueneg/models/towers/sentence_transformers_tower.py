@@ -20,6 +20,8 @@ from torch.nn import functional
 from trueneg.errors import UserError
 from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
+from trueneg.models.text_encoders import BertTextEncoder
+from trueneg.models.towers.packages import library
 from trueneg.models.towers.tower import Embedded, Tower
 from trueneg.text.loading import longest_input
 
@@ -131,23 +133,48 @@ class SentenceTransformerTower(Tower):
             content[name] = content[name][: 8 + int.from_bytes(content[name][:8], "little")]
         return content
 
-    def export(self, folder: Path, projection: nn.Linear | None = None) -> None:
+    def export(self, folder: Path, layers: Sequence[nn.Module] = ()) -> None:
         """Write a folder of sentence-transformers.
 
         Args:
             folder: the new folder.
-            projection: linear layer on top of the vectors, which the folder contains as the library's ``Dense`` module.
+            layers: linear layers, activations and layer norms on top of the vectors, which the folder contains as the library's
+                own modules.
         """
-        from sentence_transformers.sentence_transformer.modules import Dense
+        from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm
 
-        model = copy.deepcopy(self.model).cpu()
-        if projection is not None:
-            model.truncate_dim = None  # weights of zero leave out the dimensions that it cuts off
+        model: Any = copy.deepcopy(self.model).cpu()
+        model.truncate_dim = None if layers else model.truncate_dim  # weights of zero leave out the dimensions that it cuts off
+        for layer in layers:
             width = model.get_embedding_dimension() or self.dimensions
-            weight = functional.pad(projection.weight.detach().cpu(), (0, width - self.dimensions))
-            bias = None if projection.bias is None else projection.bias.detach().cpu()
-            model.append(Dense(width, len(weight), bias is not None, nn.Identity(), weight, bias))
+            if isinstance(layer, nn.Linear):
+                weight = functional.pad(layer.weight.detach(), (0, width - layer.in_features))
+                bias = None if layer.bias is None else layer.bias.detach()
+                model.append(Dense(width, len(weight), bias is not None, nn.Identity(), weight, bias))
+            elif isinstance(layer, nn.LayerNorm):
+                # The library does not store ε, which is 1e-5 there, so scale the vectors instead.
+                scale = torch.eye(width) * (1e-5 / layer.eps) ** 0.5
+                model.extend([Dense(width, width, False, nn.Identity(), scale), LayerNorm(width)])
+                model[-1].norm.load_state_dict(layer.state_dict())
+            else:
+                model[-1].activation_function = layer
         model.save(str(folder), create_model_card=False)
+
+
+def tower_of_bert(encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int) -> SentenceTransformerTower:
+    """Return a BERT with its pooling as a model of sentence-transformers.
+
+    Raises:
+        UserError: if sentence-transformers is not installed.
+    """
+    modules = library("sentence_transformers.sentence_transformer.modules")
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.bert.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        bert: Any = modules.Transformer(folder, max_seq_length=maximum_tokens, model_kwargs={"add_pooling_layer": False})
+    pooling = modules.Pooling(encoder.dimensions, encoder.pooling)
+    model = library("sentence_transformers").SentenceTransformer(modules=[bert, pooling], device="cpu")
+    return SentenceTransformerTower(model, {"truncate": True, "model": "BERT", "maximum_tokens": maximum_tokens})
 
 
 def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":

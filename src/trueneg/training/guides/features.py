@@ -17,8 +17,12 @@ class FeatureGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        features = read_features(settings["path"], run.data.counts, run.data.source.name)
-        self.features = run.data.of_training(features)
+        self.features = self.training_features()
+
+    def training_features(self) -> dict[str, Tensor]:
+        """Return the features of the training ``images``, of the training ``sentences``, or of both, on the run's device."""
+        data = self.run.data
+        return data.of_training(read_features(self.settings["path"], data.counts, data.source.name))
 
     def rate(self, batch: Batch) -> Rated:
         features = {key: values[batch.rows[key]] for key, values in self.features.items()}

@@ -1,0 +1,64 @@
+"""A frozen tower of another library as the guide."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from trueneg.specs.encoders import (
+    BY_NAME,
+    FROZEN,
+    OpenClipImageSettings,
+    OpenClipTextSettings,
+    SentenceTransformerSettings,
+    TimmSettings,
+    VectorSettings,
+)
+from trueneg.specs.guides.base import GuideSettings
+
+
+def _frozen(tower: Any) -> Any:
+    if not isinstance(tower, dict):
+        return tower
+    if tower.get("train", FROZEN) != FROZEN or tower.get("views") is not None:
+        raise ValueError(" is a guide, which is not trained and rates unaugmented images; remove train and views")
+    return {"train": FROZEN, **tower}
+
+
+AsGuide = BeforeValidator(_frozen)
+ImageTower = Annotated[TimmSettings | OpenClipImageSettings | VectorSettings, BY_NAME, AsGuide]
+TextTower = Annotated[OpenClipTextSettings | SentenceTransformerSettings | VectorSettings, BY_NAME, AsGuide]
+
+
+class TowerGuide(GuideSettings):
+    """Settings shared by guides that are frozen towers."""
+
+    IMPLEMENTATION = "trueneg.training.guides.encoder:EncoderGuide"
+
+    name: Literal["encoder"]
+
+
+class ImageTowerGuide(TowerGuide):
+    """The cosine of a frozen tower's vectors of unaugmented images."""
+
+    encoder: ImageTower = Field(description="an image tower with train: none, which is the default here")
+
+
+class PairTowerGuide(TowerGuide):
+    """The cosine of frozen towers' vectors: of texts and images in one space, of images alone, or of texts alone."""
+
+    encoder: ImageTower | None = Field(None, description="an image tower, computed once; none: only texts are compared")
+    text_encoder: TextTower | None = Field(None, description="a text tower, computed once; none: only images are compared")
+
+    @model_validator(mode="after")
+    def _one_space(self):
+        image, text = self.encoder, self.text_encoder
+        if image is None and text is None:
+            raise ValueError(" has no tower; set encoder, text_encoder, or both towers of one open_clip model")
+        models = [[getattr(tower, key, None) for key in ("name", "model", "weights")] for tower in (image, text)]
+        if image and text and (models[0] != models[1] or not all(isinstance(value, str) for value in models[0])):
+            compared = f" compares texts with images, but encoder is ({image}) and text_encoder is ({text})"
+            raise ValueError(f"{compared}; expected open_clip for both, with one model and weights, or only one of them")
+        return self
+
+
+TWO_VIEWS, PAIRS = ImageTowerGuide, PairTowerGuide

@@ -1,0 +1,154 @@
+"""Write a finished run's encoders, with their projections, as folders that can be used without this project."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_model
+from torch import nn
+from torch.nn.functional import pad
+from torchvision.models.resnet import BasicBlock, Bottleneck
+
+from trueneg.config.runs import source_key, training_kind
+from trueneg.data.images.image_source import read_source
+from trueneg.data.stored_features import StoredFeatures
+from trueneg.errors import UserError
+from trueneg.io.files import writable
+from trueneg.models.biovil import RegionProjection
+from trueneg.models.image_text import SharedSpace
+from trueneg.models.towers.sentence_transformers_tower import SentenceTransformerTower, tower_of_bert
+from trueneg.models.towers.timm_tower import TimmTower
+from trueneg.models.towers.tower import Tower
+from trueneg.store.records import RunRecord
+from trueneg.store.run_store import RunStore
+from trueneg.training.frozen import Frozen, rebuild_tower
+from trueneg.training.image_text_networks import read_networks
+from trueneg.training.simclr import augmentation_of, projected_encoder
+
+LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
+FOLDERS = {"encoder": "image", "text_encoder": "text"}
+LIBRARIES = {SentenceTransformerTower: "sentence-transformers", TimmTower: "timm"}
+LICENCE = "Weights that others have published keep their licence, also after further training."
+
+
+def export_run(run: str, folder: Path, results: Path) -> None:
+    """Write the encoders of a finished run.
+
+    Args:
+        run: the run's id, or its first characters.
+        folder: folder to write, which gets one subfolder per encoder: ``image``, ``text``.
+        results: the results folder.
+
+    Raises:
+        UserError: if no run or several runs match, the run has no weights, the folder is not empty, or a frozen tower no longer
+            has the weights that its vectors were computed with.
+    """
+    store = RunStore(results / "runs")
+    identifier = _identifier(run, store)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
+    store.checksum(identifier)
+    record = store.record(identifier, RunRecord)
+    about = {key: record[key] for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")}
+    exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
+    with writable(folder):
+        for section, encoder in exported.items():
+            _write(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
+
+
+def _identifier(run: str, store: RunStore) -> str:
+    """Return the id of the finished run that begins with these characters."""
+    names = sorted(path.name for path in store.path.glob("*/") if path.name.startswith(run))
+    if len(names) != 1:
+        raise UserError(f"{run} is the beginning of {len(names)} run ids in {store.path}; expected 1. `trueneg runs` lists all.")
+    if (state := store.state(names[0])) != "finished":
+        raise UserError(f"{store.path / names[0]} has no weights ({state}). Finish the run, or export it where it was trained.")
+    return names[0]
+
+
+def _encoders(record: Mapping[str, Any], path: Path, results: Path) -> tuple[dict[str, tuple[Any, Any, Any]], dict[str, float]]:
+    """Return the scale of similarities, and for each section the network (None: vectors of a file), its head and augmentation."""
+    settings, towers, stored = record["settings"], dict[str, Any](), dict[str, StoredFeatures]()
+    for section, recorded in record.get("towers", {}).items():
+        towers[section] = None if "path" in settings[section] else rebuild_tower(settings, section, recorded["weights"])
+        stored[section] = StoredFeatures(np.empty((0, 1, recorded["dimensions"], 1), np.float32), None, "", "")
+    frozen = Frozen(stored.get("encoder"), stored.get("text_encoder"))
+    if training_kind(settings) == "images":
+        source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
+        if source.checksum != record["source"]["checksum"]:
+            raise UserError(f"The images of {record['source']['name']} have changed since this run was trained. Restore them.")
+        network: Any = projected_encoder(settings, source.images.shape[1], frozen, load_file(path)).eval()
+        encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
+        images = encoder, network.projection, augmentation_of(settings, source, frozen)
+        scale = {"temperature": settings["objective"].get("temperature") or settings["training"]["temperature"]}
+        return {"encoder": images}, scale
+    model, tokenizer, longest, augmentation, *_ = read_networks(path, settings, frozen)
+    images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
+    texts = towers.get("text_encoder", model.text_encoder)
+    texts = texts if tokenizer is None else tower_of_bert(texts, tokenizer, longest)
+    return {"encoder": images, "text_encoder": (texts, model.text_projection, None)}, {"logit scale": model.logit_scale().item()}
+
+
+def head_layers(head: Any) -> list[nn.Module]:
+    r"""Return a projection as layers of torch that are applied one after the other.
+
+    A residual head equals a head of two layers, because :math:`x = \mathrm{gelu}(x) - \mathrm{gelu}(-x)`.
+    """
+    if not hasattr(head, "change"):  # not a ResidualHead
+        leaves = (part for part in head.modules() if not [*part.children()])
+        return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity | SharedSpace)]
+    first, last, same = head.change[0], head.change[-1], torch.eye(head.change[0].in_features)
+    skip, hidden = getattr(head.skip, "weight", same), first.out_features + 2 * len(same)
+    wide, narrow = nn.Linear(len(same), hidden), nn.Linear(hidden, last.out_features)
+    wide.load_state_dict({"weight": torch.cat([first.weight, same, -same]), "bias": pad(first.bias, (0, 2 * len(same)))})
+    narrow.load_state_dict({"weight": torch.cat([last.weight, skip, -skip], 1), "bias": last.bias})
+    return [wide, nn.GELU(), narrow]
+
+
+def _write(network: Any, head: nn.Module, augmentation: Any, about: dict[str, Any], folder: Path) -> None:
+    """Write an encoder with its projection and a description; as a folder of sentence-transformers if it is one of its models."""
+    layers, parts, code, is_tower = head_layers(head), nn.ModuleDict(), dict[str, str](), isinstance(network, Tower)
+    library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
+    folder.mkdir(parents=True)
+    if library == "sentence-transformers":
+        network.export(folder, layers)
+    else:
+        if is_tower:
+            parts["network"] = network.network
+            for name, content in network.files().items():
+                (folder / name).write_bytes(content)
+        elif network is not None:
+            maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)  # BioViL projects, then pools
+            parts["network"], about["blocks"], code = _flat(network, maps)
+        template = "vectors" if network is None else "texts" if augmentation is None else "images"
+        if template == "images":
+            code = {"$definitions": (LOADERS / f"{library}.txt").read_text(encoding="utf-8")} | code
+            is_cropped = getattr(augmentation, "evaluated", "whole") == "crop"
+            about |= {"crop": augmentation.crop if is_cropped else 1.0, "size": getattr(network, "size", None)}
+            about["channels"] = 3 if is_tower else network.conv1.in_channels
+            about |= {key: getattr(network if is_tower else augmentation, key).flatten().tolist() for key in ("mean", "std")}
+        parts["head"], text = nn.Sequential(*layers), (LOADERS / f"{template}.txt").read_text(encoding="utf-8")
+        for mark, replacement in {**code, "$head": _code(layers)}.items():
+            text = text.replace(mark, replacement)
+        (folder / "load.py").write_text(text, encoding="utf-8")
+        save_model(parts, str(folder / "encoder.safetensors"))
+    about |= {"maximum tokens": getattr(network, "maximum_tokens", None), "libraries": {library: metadata.version(library)}}
+    (folder / "encoder.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def _flat(encoder: Any, projection: Sequence[nn.Module]) -> tuple[nn.Module, list[Any], dict[str, str]]:
+    """Return a ResNet as one sequence of layers and blocks, the shapes of its blocks, and what load.py needs of it."""
+    blocks = [part for part in encoder.modules() if isinstance(part, BasicBlock | Bottleneck)]
+    first = [part for name, part in encoder.named_children() if name in ("conv1", "bn1", "relu", "maxpool")]
+    last = [*projection, nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    shapes = [(part.conv1.in_channels, part.conv1.out_channels * part.expansion, part.stride) for part in blocks]
+    code = {"$before": _code(first), "$after": _code(last), "$block": type(blocks[0]).__name__}
+    return nn.Sequential(*first, *blocks, *last), shapes, code
+
+
+def _code(layers: Sequence[nn.Module]) -> str:
+    return ", ".join(f"nn.{layer!r}" for layer in layers)
