@@ -43,7 +43,7 @@ REFUSED = {
     "encoder.name": UNKNOWN_NAMES,
     "encoder.width": NOT_COUNTS,
     "projection.hidden": NOT_COUNTS,
-    "projection.dimensions": NOT_COUNTS | st.just(1),
+    "projection.dimensions": NOT_COUNTS.filter(lambda value: value is not None) | st.just(1),
     "augmentation.name": UNKNOWN_NAMES,
     "training.epochs": NOT_COUNTS,
     "training.batch_size": NOT_COUNTS | st.just(1),

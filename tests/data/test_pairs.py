@@ -95,9 +95,11 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     np.savez_compressed(path, **content)
     with pytest.raises(UserError, match=r"pairs\.npz: cannot be read as a source .*Remove it and .*pairs\.parquet"):
         read_pairs(path)
-    for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
-        np.savez(path, **content | {"images": wrong})
-        with pytest.raises(UserError, match="is damaged"):
+    wrong = {"images are float32 .*expected uint8": source.images.astype(np.float32)}
+    wrong["is damaged"] = np.asfortranarray(source.images)
+    for fact, images in wrong.items():
+        np.savez(path, **content | {"images": images})
+        with pytest.raises(UserError, match=fact):
             read_pairs(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", b"no array")

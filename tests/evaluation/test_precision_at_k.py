@@ -23,6 +23,7 @@ def retrieval_precisions(embeddings, texts, text_labels, labels, patients, ks, n
         images=lambda split: images,
         labels=lambda split: labels,
         similarities=lambda prompts, split: np.stack([texts[int(prompt)] for prompt in prompts]),
+        networks=SimpleNamespace(settings={"text_encoder": {"name": "small"}}),
     )
     prompts = {names[label]: {"positive": str(row)} for row, label in enumerate(text_labels)}
     found = {}

@@ -1,4 +1,4 @@
-"""Files of a CLIP, a BERT and BioViL with random weights, and the settings that name them."""
+"""Files of a BERT and BioViL with random weights, and the settings that name them."""
 
 import functools
 import tempfile
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tests import biovil
-from tests.clips import tiny_clip, write_clip
 from tests.golden.numerics import double_precision
 from tests.text import models
 from trueneg.models.text_encoders import load_bert
@@ -22,7 +21,7 @@ def temporary_folder() -> Any:
 
 @functools.cache
 def _files() -> dict[str, Any]:
-    """Files of a CLIP, a BERT and BioViL with random weights."""
+    """Files of a BERT and BioViL with random weights."""
     folder = Path(temporary_folder().name) / "networks"
     folder.mkdir()
     with double_precision():  # draws of float32 differ between processors
@@ -31,19 +30,15 @@ def _files() -> dict[str, Any]:
         models.bert(len(tokenizer)).save_pretrained(folder / "bert")
         for name, path in biovil.write_pickles(folder, load_bert(folder / "bert")[0]).items():
             convert(path, folder / f"{name}.safetensors")
-        clip = write_clip(folder, tiny_clip(image_size=32))
     return {
-        "clip": clip,
         "bert": str(folder / "bert"),
         "image": str(folder / "image.safetensors"),
         "text": str(folder / "text.safetensors"),
     }
 
 
-def _text_encoder(name: str) -> dict[str, Any]:
+def _text_encoder() -> dict[str, Any]:
     files = _files()
-    if name == "clip":
-        return {"name": "clip", **files["clip"], "truncate": False, "maximum_tokens": None}
     settings = dict.fromkeys(("revision", "maximum_tokens", "frozen_layers", "projection")) | {"offline": True, "truncate": True}
     return settings | {"name": "pretrained", "model": files["bert"], "pooling": "cls"}
 
@@ -51,10 +46,8 @@ def _text_encoder(name: str) -> dict[str, Any]:
 def with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the names of encoders by their settings, which name files."""
     files, changed = _files(), dict(settings)
-    if changed["encoder"] == {"name": "clip"}:
-        changed["encoder"] = {"name": "clip", **files["clip"]}
-    elif changed["encoder"] == {"name": "biovil"}:
+    if changed["encoder"] == {"name": "biovil"}:
         changed["encoder"] = {"name": "biovil", "weights": files["image"]}
     if (text := changed["text_encoder"]).keys() <= {"name", "released"}:
-        changed["text_encoder"] = _text_encoder(text["name"]) | ({"projection": files["text"]} if text.get("released") else {})
+        changed["text_encoder"] = _text_encoder() | ({"projection": files["text"]} if text.get("released") else {})
     return changed

@@ -36,7 +36,6 @@ from trueneg.training.simclr import SimCLR
 
 CPU = torch.device("cpu")
 UPDATES, BATCH = 3, 16
-WHOLE = {"crop": 1.0, "brightness": 0.2, "contrast": 0.2}  # images of CLIP's own size
 # Not recorded: times, and a monitor that is newer than the records.
 UNRECORDED = ("seconds", "waiting", "_per_second", "share of own report")
 # Parts of a run that its made-up data replace here.
@@ -208,11 +207,9 @@ def _loop() -> Iterator[tuple[str, Entry]]:
 
 def _networks() -> Iterator[tuple[str, Entry]]:
     """Updates and embeddings of the encoders that need files."""
-    clip = {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}, "augmentation": WHOLE}
     released = {"name": "released"}
     biovil = {"encoder": {"name": "biovil"}, "text_encoder": {"name": "pretrained", "released": True}}
     trained = {
-        "encoder and text_encoder clip": ("encoder/image-text/clip", clip),
         "text_encoder pretrained": ("text_encoder/image-text/pretrained", {"text_encoder": {"name": "pretrained"}}),
     }
     for title, (first, sections) in trained.items():
@@ -220,7 +217,6 @@ def _networks() -> Iterator[tuple[str, Entry]]:
         parts = (first, *(part for part in _parts(settings) if part != first))
         yield f"image-text: {title}", Entry(parts, functools.partial(_trained_with_files, settings))
     embedded = {
-        "a released clip": (released, clip | {"projection": released}),
         "a released biovil": (released, biovil | {"projection": released}),
         "small encoders": ({"name": "untrained"}, {}),
         "a resnet18": ({"name": "untrained"}, {"encoder": {"name": "resnet18", "weights": None}}),
@@ -229,7 +225,7 @@ def _networks() -> Iterator[tuple[str, Entry]]:
     for title, (objective, sections) in embedded.items():
         settings = _settings("image-text", objective, **sections)
         parts = [f"{section}/image-text/{settings[section]['name']}" for section in ("encoder", "text_encoder")]
-        is_about_objective = title in ("a released clip", "small encoders")
+        is_about_objective = title in ("a released biovil", "small encoders")
         parts.insert(0 if is_about_objective else 2, f"objective/image-text/{objective['name']}")
         compute = functools.partial(_embeddings, settings)
         yield f"image-text: embeddings of {title}", Entry((*parts, "training/image-text"), compute)

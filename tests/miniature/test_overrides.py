@@ -12,7 +12,7 @@ from trueneg.config.reading import load_configuration
 # Paths and models, sizes of images and networks, lengths of training, and counts.
 SHORT_LIST = [
     r"(dataset|reports)\.path",
-    r"(objectives\.[^.]+\.)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
+    r"(objectives\.[^.]+\.)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary|resolution|train)",
     r"language_models\.[^.]+\.(model|hidden|layers|vocabulary|epochs)",
     r"dataset\.(resolution|images_per_class|unlabelled)",
     r"reports\.reports",

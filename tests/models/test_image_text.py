@@ -68,7 +68,7 @@ def test_a_linear_projection_commutes_with_the_average_and_a_two_layer_one_does_
 
 
 def test_a_misspelt_projection_is_refused():
-    with pytest.raises(ValueError, match=r"projection is 'lineal'; expected .* linear, mlp, none"):
+    with pytest.raises(ValueError, match=r"projection is 'lineal'; expected .* linear, mlp, residual, none"):
         model_of(projection="lineal")
 
 

@@ -46,7 +46,7 @@ def test_missing_wildcards_default_to_the_first_block_and_objective():
 
 
 def test_a_missing_objective_defaults_to_one_that_trains():
-    clip = {"name": "clip", "weights": "openai"}
+    clip = {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"}
     released = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}}
     world = tiny_world(dataset=tiny_world()["dataset"] | {"resolution": 64})
     world["objectives"] = released | world["objectives"]

@@ -210,7 +210,7 @@ def test_every_part_has_a_positive_version():
 
 def test_library_versions_name_everything_that_the_package_asks_for():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    extras = (project["optional-dependencies"][name] for name in ("report", "pipeline", "open_i", "clip"))
+    extras = (project["optional-dependencies"][name] for name in ("report", "pipeline", "open_i", "towers", "pretrained"))
     asked = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in itertools.chain(project["dependencies"], *extras)}
     assert asked | {"trueneg"} == set(provenance.LIBRARIES)
     assert {"python", "torch", "pandas", "transformers"} <= set(provenance.library_versions())

@@ -5,6 +5,7 @@ import gc
 import math
 import re
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from trueneg.store.identity import identity
 from trueneg.store.run_files import run_checksums
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Guide, rate_pairs, rate_views
+from trueneg.training.guides.ema import EmaGuide
 from trueneg.training.guides.features import rate_features, read_features
 from trueneg.training.guides.labels import rate_labels
 from trueneg.training.image_text import ImageText
@@ -67,6 +69,19 @@ def with_objective(objective, **training):
 
 def cosines(embedded):
     return torch.nn.functional.cosine_similarity(embedded[:, None], embedded[None], dim=-1)
+
+
+def test_a_moving_average_copies_integer_buffers():
+    """Such as the positions of a text's tokens, whose mean would be truncated."""
+    network = torch.nn.Linear(1, 1, bias=False)
+    network.register_buffer("position", torch.tensor(7))
+    guide = EmaGuide({"momentum": 0.7}, SimpleNamespace(network=network))
+    for weight, position in ((1.0, 7), (2.0, 7), (3.0, 8)):
+        torch.nn.init.constant_(network.weight, weight)
+        network.position.fill_(position)
+        guide.after_update()
+        assert guide.average.module.position.item() == position
+    assert guide.average.module.weight.item() == pytest.approx(0.7 * (0.7 * 1 + 0.3 * 2) + 0.3 * 3)
 
 
 def test_views_are_rated_by_cosine_and_samples_by_their_nearest_views():

@@ -26,10 +26,12 @@ from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
+from trueneg.training.sentence_tokens import text_inputs
 
-open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
+open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model (the extra towers)")
 
 CPU = torch.device("cpu")
+TEXTS = ["Seen left stripes.", "No blobs."]
 PROMPTS = {"negative": "No stripes.", "positive": "Note left stripes."}
 EVALUATION = dict.fromkeys(tasks.PAIRS) | {
     "threads": 1,
@@ -63,9 +65,16 @@ def subset(source):
 
 
 def settings_with(files, objective, projection="released"):
-    clip = {"name": "clip", **files}
+    clip = {"name": "open_clip", "train": "all", **files}
     settings = settings_of(objective, projection={"name": projection}, augmentation={"crop": 1.0})
-    return settings | {"encoder": clip, "text_encoder": clip | {"truncate": False, "maximum_tokens": None}}
+    images, texts = {"resolution": None, "views": None}, {"truncate": False, "maximum_tokens": None}
+    return settings | {"encoder": clip | images, "text_encoder": clip | texts}
+
+
+def embedded_texts(networks):
+    """Return embeddings of a few texts."""
+    inputs = text_inputs(networks, TEXTS, False, CPU)
+    return networks.model.embed_texts(**inputs.batch(torch.arange(len(TEXTS))))
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +111,6 @@ def test_the_file_of_a_released_run_is_self_contained(job, finished, network, so
     networks = read_networks(finished["model"], store.record(finished["id"])["settings"])
     assert networks.model.logit_scale().item() == pytest.approx(network.logit_scale.exp().item())
     pixels = torch.from_numpy(source.images[:4])
-    texts = ["Seen left stripes.", "No blobs."]
-    tokens = networks.tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
         found = networks.model.embed_images(networks.augmentation.normalise(pixels)).pooled
         mean, std = (torch.tensor(one).view(3, 1, 1) for one in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD))
@@ -111,8 +118,8 @@ def test_the_file_of_a_released_run_is_self_contained(job, finished, network, so
             found, network.encode_image((pixels.expand(-1, 3, -1, -1) / 255 - mean) / std), atol=1e-5, rtol=1e-5
         )
         torch.testing.assert_close(
-            networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"]),
-            network.encode_text(open_clip.tokenizer.SimpleTokenizer()(texts, context_length=24)),
+            embedded_texts(networks),
+            network.encode_text(open_clip.tokenizer.SimpleTokenizer()(TEXTS, context_length=24)),
             atol=1e-5,
             rtol=1e-5,
         )
@@ -174,7 +181,8 @@ def test_clip_can_be_trained_and_restored(files, source, subset, tmp_path, proje
     save_file(training.weights(), tmp_path / "model.safetensors")
     after = training.weights()
     moved = {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
-    assert moved == {"image_encoder", "text_encoder", "image_projection", "text_projection", "logit_scale"}
+    heads = {"image_projection", "text_projection"} if projection == "linear" else set()  # otherwise, within the towers
+    assert moved == {"image_encoder", "text_encoder", "logit_scale"} | heads
     networks = read_networks(tmp_path / "model.safetensors", settings)
     assert all(torch.equal(value, after[name]) for name, value in networks.model.state_dict().items())
 
@@ -193,11 +201,10 @@ def flickr30k_settings(files):
 
 def features_of(networks, source):
     """Return embeddings and regions of a few images, and embeddings of a few texts."""
-    tokens = networks.tokenizer(["Seen left stripes.", "No blobs."], padding=True, return_tensors="pt")
     images = networks.augmentation.normalise(torch.from_numpy(source.images[:4]))
     model = networks.model.eval()
     with torch.no_grad():
-        return *model.embed_images(images, regions=True), model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        return *model.embed_images(images, regions=True), embedded_texts(networks)
 
 
 def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(files, source, subset, tmp_path):
@@ -213,11 +220,12 @@ def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(files, sour
         parameters = dict(training.model.named_parameters())
         decay = {id(one): group["weight_decay"] for group in training.optimizer.param_groups for one in group["params"]}
         assert [name for name, one in parameters.items() if id(one) not in decay] == [], objective
-        assert decay[id(parameters["text_projection.weight"])] == own["training"]["weight_decay"] == 0.01
-        assert decay[id(parameters["image_projection.out.bias"])] == 0.0
+        assert decay[id(parameters["text_encoder.network.text_projection"])] == own["training"]["weight_decay"] == 0.01
+        assert decay[id(parameters["image_encoder.network.attnpool.c_proj.bias"])] == 0.0
         # The softmax of attention does not depend on the bias of its keys.
-        heads = {name: one for name, one in parameters.items() if "_projection." in name and name != "image_projection.key.bias"}
-        assert {name.split(".")[1] for name in heads} == {"query", "key", "value", "out", "position", "weight"}
+        heads = {name: one for name, one in parameters.items() if ".attnpool." in name or "text_projection" in name}
+        del heads["image_encoder.network.attnpool.k_proj.bias"]
+        assert len(heads) == 1 + 4 + 3 + 1  # positions, weights and biases of four layers, and the projection of texts
         start = {name: one.detach().clone() for name, one in heads.items()}
         training.train_epoch()
         assert [name for name, one in heads.items() if one.grad is None or not one.grad.any()] == [], objective

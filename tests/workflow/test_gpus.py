@@ -59,7 +59,7 @@ def device_of(rule: str, parameters: dict) -> str:
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory) -> Path:
     """A study on the CPU, and two that use GPUs; some of their jobs only gather results."""
-    words, clip = tiny_words(), {"name": "clip", "weights": "openai"}
+    words, clip = tiny_words(), {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"}
     (model,) = words["language_models"].values()
     words["language_models"] = {"BERT": model | {"device": "auto"}, "note": {"model": "models/bert", "train": False}}
     words["scoring"] = {"device": "cuda", "shards": 2}

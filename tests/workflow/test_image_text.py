@@ -138,8 +138,8 @@ def test_a_study_without_its_text_study_is_refused_before_anything_runs(finished
 
 
 def test_released_weights_are_evaluated_compared_and_drawn(finished, tmp_path):
-    pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
-    clip = {"name": "clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
+    pytest.importorskip("open_clip", reason="CLIP is the released model (the extra towers)")
+    clip = {"name": "open_clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
     objectives = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}} | tiny_world()["objectives"]
     shown = {"overlays": {"objectives": ["CLIP"], "phrases": 2}, "similarities": {"objectives": ["CL", "CLIP"]}}
     project = finished.copy(tmp_path / "project")

