@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 import torch
-
 from tests.models.towers.test_open_clip_towers import CONFIGS
 from tests.models.towers.test_sentence_transformers_tower import folder_of
 from tests.objectives import train_one_update
 from tests.pretended_gpu import GPU, pretended_gpu, without_driver
 from tests.textures import settings_of, texture_source
+
 from trueneg.data.pairs.pair_source import distinct_texts
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.stored_features import StoredFeatures
