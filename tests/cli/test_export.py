@@ -28,7 +28,7 @@ from trueneg.models.text_encoders import load_bert, tokenise
 from trueneg.models.weights import convert
 from trueneg.store.run_store import RunStore
 from trueneg.training import engine
-from trueneg.training.frozen import compute_features, packed, read_frozen
+from trueneg.training.frozen import compute_features, packed, read_frozen, vector_names
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.simclr import augmentation_of, projected_encoder
 
@@ -207,7 +207,7 @@ def trained(results, folder, settings, pairs):
         engine.train_runs([run.to_json()], **source, manifest=folder / "manifest.json", vectors=features)
     identifier = json.loads((folder / "manifest.json").read_text())["runs"][0]["id"]
     path = results / "runs" / identifier / RunStore.MODEL
-    return read_networks(path, settings, read_frozen(settings, read_pairs(folder / "pairs.npz"), features))
+    return read_networks(path, settings, read_frozen(vector_names(settings), read_pairs(folder / "pairs.npz"), features))
 
 
 def frozen_runs(results, folder, pairs, expected, inputs):

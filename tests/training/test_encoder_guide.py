@@ -22,7 +22,7 @@ from trueneg.errors import UserError
 from trueneg.store.identity import identity
 from trueneg.store.run_files import named_files, run_checksums
 from trueneg.store.versions import training_versions
-from trueneg.training.frozen import Frozen, compute_features, read_frozen
+from trueneg.training.frozen import Frozen, compute_features, read_frozen, vector_names
 from trueneg.training.guides.base import Batch
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
@@ -51,7 +51,7 @@ def computed(settings, source, folder):
         files.append(folder / f"{features_key(made)}.npz")
         place = {"source": folder / "source.npz", "features": files[-1], "cache": folder / "cache"}
         compute_features(made, **place, device="cpu", threads=1)
-    return read_frozen(settings, source, files)
+    return read_frozen(vector_names(settings), source, files)
 
 
 def resolved(objective, **sections):
@@ -174,7 +174,7 @@ def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
     assert identity(settings)["objective"]["guide"]["encoder"]["model"] == TIMM["model"]
     assert training_versions(settings)["encoder/images/timm"] == 1
     stored = StoredFeatures(np.zeros((1, 1, 1, 1), np.float32), None, "abc", "")
-    assert Frozen(guide={"encoder": stored}).weights == ["guide encoder weights abc"]
+    assert Frozen(guide={"encoder": stored}).towers == {"guide encoder": {"weights": "abc", "dimensions": 1}}
     towers = [vectors_of(tmp_path / f"{count}.npy", count) for count in (3, 4)]
     runs = [resolved({"name": "guided", "guide": {"name": "encoder", "encoder": tower}}) for tower in towers]
     assert identity(runs[0]) == identity(runs[1])  # the paths; the files' checksums differ

@@ -1,17 +1,20 @@
 """Vectors of frozen towers, computed once, train heads as the towers themselves would in every step."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from tests.models.towers.test_sentence_transformers_tower import folder_of
+from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import settings_of, texture_source
+from trueneg.config.reading import load_configuration
 from trueneg.config.runs import features_key, frozen_towers
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
-from trueneg.data.stored_features import read_features
+from trueneg.data.stored_features import read_features, write_features
 from trueneg.errors import UserError
-from trueneg.training.frozen import NOTHING_FROZEN, build_tower, compute_features, read_frozen
+from trueneg.training.frozen import NOTHING_FROZEN, build_tower, compute_features, read_frozen, vector_names
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -81,7 +84,7 @@ def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(wei
     for made in frozen_towers(settings).values():
         paths.append(tmp_path / f"{features_key(made)}.npz")
         compute_features(made, source=tmp_path / "pairs.npz", features=paths[-1], cache=tmp_path / "c", device="cpu", threads=1)
-    stored_loss, stored = stepped(settings, source, read_frozen(settings, source, paths))
+    stored_loss, stored = stepped(settings, source, read_frozen(vector_names(settings), source, paths))
     loss, computed = stepped(settings, source, NOTHING_FROZEN)
     assert stored_loss == pytest.approx(loss, rel=1e-5)
     assert stored.keys() == computed.keys()
@@ -112,10 +115,85 @@ def test_vectors_are_those_of_the_libraries_in_the_order_of_the_source(weights, 
 def test_vectors_of_other_data_and_damaged_ones_are_refused(weights, source, vectors, tmp_path):
     other = texture_source(patients=10)
     with pytest.raises(UserError, match="vectors of other data"):
-        read_frozen(weights, other, vectors)
+        read_frozen(vector_names(weights), other, vectors)
     content = bytearray(vectors[0].read_bytes())
     content[len(content) // 2] ^= 255
     damaged = tmp_path / vectors[0].name
     damaged.write_bytes(content)
     with pytest.raises(UserError, match=r"damaged.*Remove it"):
-        read_frozen(weights, source, [damaged, vectors[1]])
+        read_frozen(vector_names(weights), source, [damaged, vectors[1]])
+
+
+def write(cache, path, count, compute):
+    made = {"tower": {"model": "tiny"}, "weights": "w", "data": "d"}
+    write_features(path, cache, made, count, compute, grid=None, at_once=4, restricted=False)
+
+
+@pytest.mark.parametrize("damage", ["progress", "values", "fewer"])
+def test_damaged_unfinished_vectors_are_computed_again(tmp_path, damage):
+    def killed(chosen):
+        if chosen.start == 8:
+            raise KeyboardInterrupt
+        return np.full((chosen.stop - chosen.start, 1, 2, 1), chosen.start, np.float32)
+
+    def whole(chosen):
+        return np.full((chosen.stop - chosen.start, 1, 2, 1), chosen.start, np.float32)
+
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "cache", tmp_path / "a.npz", 12, killed)
+    progress, values = tmp_path / "cache/progress.json", tmp_path / "cache/values.npy"
+    if damage == "progress":
+        progress.write_text(progress.read_text()[:9])
+    elif damage == "values":
+        values.write_bytes(values.read_bytes()[:20])
+    else:
+        np.save(values, np.zeros((3, 1, 2, 1), np.float32))
+    write(tmp_path / "cache", tmp_path / "a.npz", 12, whole)
+    assert read_features(tmp_path / "a.npz", "d").values[:, 0, 0, 0].tolist() == [0] * 4 + [4] * 4 + [8] * 4
+
+
+def test_vectors_with_nan_are_refused_with_the_networks_name(tmp_path):
+    with pytest.raises(UserError, match=r"tiny gives vectors with NaN or inf for samples 0 to 3"):
+        write(tmp_path / "cache", tmp_path / "a.npz", 8, lambda chosen: np.full((4, 1, 2, 1), np.nan, np.float32))
+
+
+def test_two_columns_of_a_file_are_different_data(tmp_path, source):
+    write_pairs(source, tmp_path / "pairs.npz")
+    generator = np.random.default_rng(0)
+    table = {name: [*generator.standard_normal((len(source.images), 4))] for name in "ab"}
+    pd.DataFrame(table).to_parquet(tmp_path / "vectors.parquet")
+    stored = []
+    for column in "ab":
+        tower = {"name": "vectors", "path": str(tmp_path / "vectors.parquet"), "column": column, "train": "none"}
+        made = {"section": "encoder", "tower": tower, "samples": "images", "kind": "image-text", "data": "x", "regions": ""}
+        path = tmp_path / f"{column}.npz"
+        compute_features(made, source=tmp_path / "pairs.npz", features=path, cache=tmp_path / "c", device="cpu", threads=1)
+        stored.append(read_features(path, source.checksum).weights)
+    assert stored[0] != stored[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        ({"encoder": {"model": ["test_vit", "test_vit2"]}, "text_encoder": {"model": ["a", "b"]}}, ["model", "both lists"]),
+        ({"projection": {"name": "released"}}, ["trains nothing", "train: none"]),
+        ({"augmentation": {"crop": 0.5}}, [".augmentation", "not augmented"]),
+        ({"evaluation": {"fine_tuning": {"fractions": [1.0]}}}, ["fine_tuning", "stored vectors"]),
+    ],
+)
+def test_settings_that_a_frozen_tower_contradicts_are_refused(changes, facts):
+    tower = {"name": "open_clip", "model": "RN50", "weights": "none", "train": "none"}
+    study = tiny_world(encoder=dict(tower), text_encoder=dict(tower))
+    for section, values in changes.items():
+        study[section] = study.get(section, {}) | values
+    with pytest.raises(UserError) as raised:
+        load_configuration({"words": tiny_words(), "world": study}, "test")
+    assert all(fact in str(raised.value) for fact in facts)
+
+
+def test_views_that_are_all_the_same_are_refused():
+    encoder = {"name": "timm", "model": "test_vit", "train": "none", "views": 3}
+    with pytest.raises(UserError, match=r"augmentation\.name is none"):
+        load_configuration({"tiny": tiny_study(encoder=encoder, augmentation={"name": "none"})}, "test")
+    with pytest.raises(UserError, match=r"views"):
+        load_configuration({"tiny": tiny_study(encoder=encoder | {"views": None})}, "test")

@@ -160,6 +160,15 @@ def test_two_views_are_versions_in_a_file_of_vectors(tmp_path):
     (rows,) = measured(project, "tiny")
     assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
     assert len(features(project)) == 1
+    assert "Nothing to train" in project.trueneg("check", "study.yaml").stdout
+    moved = project.path / "moved"
+    moved.mkdir()
+    (project.path / "vectors.npy").rename(moved / "vectors.npy")
+    project.configure(tiny=study | {"encoder": study["encoder"] | {"path": "moved/vectors.npy"}})
+    runs = set(project.models())
+    measured(project, "tiny")
+    assert set(project.models()) == runs  # another place is no change
+    project.configure(tiny=study)
     np.save(project.path / "vectors.npy", vectors + 1)
     before = set(project.models())
     project.run("models")

@@ -13,10 +13,11 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Job, Run, datasets, families, jobs
+from trueneg.config.runs import Job, Run, datasets, families, features_key, frozen_towers, jobs
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data import false_negatives
 from trueneg.data.false_negatives import Facts
+from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
 from trueneg.legible import counted
@@ -26,7 +27,7 @@ from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.store import blocks, data_input, versions
-from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.identity import refuse_other_settings, run_id, with_weights
 from trueneg.store.protocol import CHECKOUT, committed_protocol
 from trueneg.store.records import RunRecord, read_json
 from trueneg.store.run_store import RunStore
@@ -105,8 +106,12 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             data, state = sources[label], "missing"
             if data.source is not None and run.seed == job.runs[0].seed:
                 facts.append((label, run.objective, known(data.source, data.subset, run.settings)))
-            if data.checksum is not None and not is_open:
-                state = _state(store, run, run_id(run, data.checksum(run.settings)))
+            towers: Any = {
+                section: stored_weights(results / "features" / f"{features_key(made)}.npz")
+                for section, made in frozen_towers(run.settings).items()
+            }
+            if data.checksum is not None and not is_open and None not in towers.values():
+                state = _state(store, run, run_id(run, with_weights(data.checksum(run.settings), towers)))
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
             if state not in DONE:
                 absent.append((run, data))

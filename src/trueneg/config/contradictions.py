@@ -86,6 +86,14 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
         yield from _unknown(f"published.{number}.measured_task", [published.measured_task], measured, "measured tasks")
         yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | labels)
         yield from _unknown(f"published.{number}.settings", published.settings, data, "data sets")
+    for objective in study.objectives.values():
+        places: dict[str, str] = {}
+        for section, model in study.sections_of(objective).items():
+            for field in swept(model):
+                if field in places:
+                    both = f"{places[field]}.{field} and {section}.{field}"
+                    yield f"{both} are both lists, which labels cannot tell apart; sweep one of them"
+                places[field] = section
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)

@@ -35,6 +35,7 @@ from trueneg.specs.settings import (
     SkipIncomplete,
     Sweepable,
     technical,
+    values_of,
 )
 from trueneg.specs.sources import IMAGE_SOURCES, WITHOUT_TEST_IMAGES
 
@@ -169,6 +170,10 @@ class ImageStudy(TrainedStudy):
             raise ValueError(
                 ".encoder.train is none, so the tower is computed once, but two views of an image are positives of each other; "
                 "set encoder.views to the number of augmented versions to compute for each image, at least 2, or train to all"
+            )
+        if getattr(encoder, "views", None) is not None and "none" in values_of(self.augmentation.name):
+            raise ValueError(
+                ".augmentation.name is none, so that all encoder.views of an image would be the same; choose another"
             )
         if isinstance(encoder, VectorSettings) and self.augmentation.name != "none":
             raise ValueError(f".augmentation.name is {self.augmentation.name}, but vectors are not augmented; set it to none")

@@ -38,6 +38,7 @@ from trueneg.specs.settings import (
     values_of,
 )
 
+ON_PIXELS = ("fine_tuning", "augmented_linear_probe", "chexpert_8x200")  # tasks with augmented or further images
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
 if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
     from typing import Any as AnyObjective
@@ -171,6 +172,18 @@ class ImageTextStudy(TrainedStudy):
                     "use open_clip for both, with the same model and pretrained weights, or encoder biovil with "
                     "text_encoder.projection"
                 )
+            frozen = [isinstance(tower, TowerSettings) and tower.train == FROZEN for tower in (image, text)]
+            if all(frozen) and "released" in projections and not isinstance(objective, Released):
+                raise ValueError(
+                    f".objectives.{name} trains nothing: both towers have train: none, and projection.name is released; train "
+                    "one, or use another projection"
+                )
+            fine_tuned = [key for key in ON_PIXELS if getattr(self.evaluation, key, None)]
+            if frozen[0] and fine_tuned:
+                raise ValueError(
+                    f".evaluation.{fine_tuned[0]} needs images, but for objectives.{name}, encoder.train is none, which leaves "
+                    "only stored vectors of the data; remove it, or set encoder.train to all"
+                )
             if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")
         is_frozen = isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN
@@ -178,12 +191,6 @@ class ImageTextStudy(TrainedStudy):
             raise ValueError(
                 ".augmentation is set, but encoder.train is none, so images are not augmented; remove it, or set encoder.views "
                 "to a number of augmented versions of each image"
-            )
-        fine_tuned = [key for key in ("fine_tuning", "augmented_linear_probe") if getattr(self.evaluation, key, None)]
-        if is_frozen and fine_tuned:
-            raise ValueError(
-                f".evaluation.{fine_tuned[0]} trains on augmented images, but encoder.train is none, which leaves only stored "
-                "vectors; remove it, or set encoder.train to all"
             )
         return self
 

@@ -1,5 +1,6 @@
 """The vectors that a frozen tower makes of all images or texts of a source, computed once and shared by all runs."""
 
+import contextlib
 import json
 import logging
 import shutil
@@ -60,6 +61,14 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
     return stored
 
 
+def stored_weights(path: str | Path) -> str | None:
+    """Return the checksum of the weights that stored vectors were computed with; None if there are none."""
+    if not Path(path).is_file():
+        return None
+    with reading(path, "vectors of a frozen tower", REMOVE), open_arrays(path) as archive:
+        return str(archive["weights"])
+
+
 def write_features(
     path: str | Path,
     cache: str | Path,
@@ -86,9 +95,9 @@ def write_features(
     unfinished, progress = Path(cache, "values.npy"), Path(cache, "progress.json")
     with owner_only(restricted):
         state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
-        if progress.is_file() and unfinished.is_file():
-            before = json.loads(progress.read_text(encoding="utf-8"))
-            state = before if before["made of"] == state["made of"] else state
+        with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
+            before, length = json.loads(progress.read_text(encoding="utf-8")), len(np.load(unfinished, mmap_mode="r"))
+            state = before if before["made of"] == state["made of"] and length == count else state
         if state["done"]:
             log.info("%s: %s of %s were computed by an earlier job", path, f"{state['done']:,}", f"{count:,}")
         Path(cache).mkdir(parents=True, exist_ok=True)
@@ -97,7 +106,9 @@ def write_features(
             chosen = slice(start, min(start + at_once, count))
             part = np.asarray(compute(chosen), np.float32)
             if not np.isfinite(part).all():
-                raise UserError(f"{path}: the tower's vectors of samples {start} to {chosen.stop - 1} contain NaN or inf.")
+                name = made_of["tower"].get("model", "the file of vectors")
+                problem = f"{name} gives vectors with NaN or inf for samples {start} to {chosen.stop - 1} of {path}"
+                raise UserError(f"{problem}. Check its weights, or use others.")
             if values is None:
                 values = np.lib.format.open_memmap(unfinished, "w+", np.float32, (count, *part.shape[1:]))
             values[chosen] = part

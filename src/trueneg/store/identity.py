@@ -36,6 +36,12 @@ def run_id(run: Run, source_checksum: str) -> str:
     return hashlib.sha256(json.dumps(made_of, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:12]
 
 
+def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
+    """Return the checksum of a run's data together with those of the weights of its frozen towers, by section."""
+    parts = [checksum, *(f"{section} weights {of_tower}" for section, of_tower in weights.items())]
+    return checksum if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Return the settings that determine a run's id, by section: those that affect training and differ from their frozen value.
 

@@ -42,7 +42,9 @@ def run_checksums(settings: Settings) -> dict[str, str]:
 def checksum_of(path: str | Path) -> str:
     """Return the SHA-256 of a file, or of a folder's files; cached while their sizes and modification times stay the same."""
     if Path(path).is_dir():
-        files = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        files = sorted(
+            file for file in Path(path).rglob("*") if file.is_file() and file.suffix != ".md" and not file.name.startswith(".")
+        )
         listed = "\n".join(f"{file.relative_to(path)} {checksum_of(file)}" for file in files)
         return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
     status = Path(path).stat()

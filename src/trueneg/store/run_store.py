@@ -199,15 +199,18 @@ def read_manifest(path: str | Path, store: RunStore, count: int | None = None) -
     """Read the runs of a manifest, each with its seed, id and ``model``, and verify the checksums.
 
     Args:
-        path: the manifest; a run's model is a file, or None if the run was imported.
+        path: the manifest; a run's model is a file, or None if the run was imported, and its ``vectors`` are the names of those
+            of its frozen towers, by section.
         store: the store of the runs.
         count: number of runs to read; None: all runs.
 
     Raises:
         UserError: if a model is missing, is not the one that was trained, or does not match its checksum in the manifest.
     """
-    runs = read_json(path, Manifest)["runs"][:count]
+    manifest = read_json(path, Manifest)
+    runs = manifest["runs"][:count]
     for run in runs:
+        run["vectors"] = manifest.get("vectors", {})
         if fault := fault_of_listed(run, path, store):
             raise UserError(fault)
         run["model"] = None if store.state(run["id"]) == "imported" else store.folder(run["id"]) / RunStore.MODEL

@@ -1,7 +1,6 @@
 """Train the runs of a job: reuse finished runs from the store, resume interrupted ones, and list all runs in a manifest."""
 
 import functools
-import hashlib
 import json
 import logging
 import math
@@ -16,7 +15,7 @@ import torch
 from safetensors.torch import save
 from tqdm import tqdm
 
-from trueneg.config.runs import Run, training_devices, training_kind
+from trueneg.config.runs import OF_GUIDE, Run, training_devices, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.runtime.checkpoint import Checkpoint
@@ -24,11 +23,11 @@ from trueneg.runtime.devices import device_name, leased_device
 from trueneg.runtime.distributed import ALONE, Processes, run_distributed
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.store import provenance, versions
-from trueneg.store.identity import model_of, refuse_other_settings, run_id
+from trueneg.store.identity import model_of, refuse_other_settings, run_id, with_weights
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
-from trueneg.training.frozen import read_frozen
+from trueneg.training.frozen import read_frozen, vector_names
 from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
@@ -117,7 +116,8 @@ class TrainingJob:
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
         self._training = TRAININGS[training_kind(self.runs[0].settings)]
         self._source, self._subsets = self._training.read_source(source), self._training.read_subsets(subsets)
-        self._frozen = read_frozen(self.runs[0].settings, self._source, vectors)  # the runs differ only in their seeds
+        self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
+        self._frozen = read_frozen(self._vectors, self._source, vectors)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
         self._subsets_path, self._retrain_stale = subsets, retrain_stale
 
@@ -225,9 +225,8 @@ class TrainingJob:
             path.write_bytes(save(weights))
 
     def _data_checksum(self, run: Run) -> str:
-        weights = [f"{section} weights {tower['weights']}" for section, tower in self._frozen.towers.items()]
-        parts = [self._training.data_checksum(self._source, run.settings), *weights]
-        return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+        weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}
+        return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
         start: Any = self._training if _is_trained(run) else ReleasedNetworks
@@ -246,6 +245,8 @@ class TrainingJob:
         content: dict[str, Any] = {"study": first.study, "dataset": first.dataset, "objective": first.objective}
         if variant is not None:
             content["variant"] = variant
+        if in_evaluation := {section: name for section, name in self._vectors.items() if not section.startswith(OF_GUIDE)}:
+            content["vectors"] = in_evaluation
         content["runs"] = [
             {"seed": run.seed, "id": identifier, "checksum": self.store.checksum(identifier)}
             for run, identifier in zip(self.runs, self.identifiers, strict=True)

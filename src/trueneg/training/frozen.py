@@ -14,6 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers
+from trueneg.data.arrays import content_hash
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
@@ -24,7 +25,6 @@ from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.encoders import TowerSettings, is_frozen
 from trueneg.store.identity import model_of
-from trueneg.store.run_files import checksum_of
 from trueneg.training.augment import build_augmentation
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
@@ -70,11 +70,17 @@ class Frozen(NamedTuple):
 NOTHING_FROZEN = Frozen()
 
 
-def read_frozen(settings: RunSettings, source: Any, vectors: Sequence[str | Path]) -> Frozen:
+def vector_names(settings: RunSettings) -> dict[str, str]:
+    """Return the names of the stored vectors of a run's frozen towers, by section."""
+    return {section: features_key(made) for section, made in frozen_towers(settings).items()}
+
+
+def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | Path]) -> Frozen:
     """Read the vectors of a run's frozen towers.
 
     Args:
-        settings: the run's settings.
+        names: names of the vectors by section: those of the settings (:func:`vector_names`), or as listed in a run's manifest,
+            because a finished run may have been trained where files had other paths.
         source: the run's source.
         vectors: files written by :func:`compute_features`, for these and perhaps other towers.
 
@@ -82,8 +88,7 @@ def read_frozen(settings: RunSettings, source: Any, vectors: Sequence[str | Path
         UserError: if vectors are damaged or belong to another source.
     """
     paths = {Path(path).stem: path for path in vectors}
-    towers = {section: paths[features_key(made)] for section, made in frozen_towers(settings).items()}
-    stored = {section: read_features(path, source.checksum) for section, path in towers.items()}
+    stored = {section: read_features(paths[name], source.checksum) for section, name in names.items()}
     texts = distinct_texts(source) if any(section.endswith("text_encoder") for section in stored) else []
     guide = {section.removeprefix(OF_GUIDE): stored[section] for section in stored if section.startswith(OF_GUIDE)}
     return Frozen(stored.get("encoder"), stored.get("text_encoder"), {text: row for row, text in enumerate(texts)}, guide)
@@ -186,8 +191,8 @@ def compute_features(
     samples = data.images if section == "encoder" else distinct_texts(data)
     write = functools.partial(write_features, features, cache, count=len(samples), restricted=getattr(data, "restricted", False))
     if "path" in made_of["tower"]:
-        values, checksum = vectors_of_file(made_of, data), checksum_of(made_of["tower"]["path"])
-        made = {**made_of, "weights": checksum, "data": data.checksum}
+        values = vectors_of_file(made_of, data)
+        made = {**made_of, "weights": content_hash(values).hexdigest(), "data": data.checksum}
         write(made_of=made, compute=values.__getitem__, grid=None, at_once=len(values))
         return
     tower = usable_tower(made_of, samples)

@@ -56,7 +56,10 @@ class ImageText(TrainingRun):
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
         refuse_leakage(source, subset)
         training, objective, similarity = settings["training"], settings["objective"], with_overrides(settings)
-        self.data = PairData(source, subset, self.device, self.frozen.vectors)
+        vectors = self.frozen.vectors
+        if vectors is not None and with_overrides(settings)["aggregation"] == "global":
+            vectors = vectors[..., :1]  # regions are needed for evaluation only
+        self.data = PairData(source, subset, self.device, vectors)
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics = ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         described, channels = {**settings, "similarity": similarity}, source.images.shape[1]

@@ -83,7 +83,7 @@ def encoded(
     encoded_runs = []
     for run in runs:
         subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
-        frozen = read_frozen(settings, source, data.get("vectors") or ())
+        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
         encoder = evaluated_encoder(settings, source.images.shape[1], frozen, load_file(run["model"]))
         encoder.to(memory_format=torch.channels_last).to(device)
         augmentation = augmentation_of(settings, source, frozen).to(device)

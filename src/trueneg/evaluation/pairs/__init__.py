@@ -84,7 +84,7 @@ def encoded(
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
         settings = store.record(run["id"])["settings"]
-        networks = read_networks(run["model"], settings, read_frozen(settings, source, data.get("vectors") or ()))
+        networks = read_networks(run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ()))
         yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]
 
 

@@ -18,13 +18,14 @@ class StoredTower(Tower):
 
     def __init__(self, dimensions: int, grid: Sequence[int] | None = None) -> None:
         super().__init__()
-        self.dimensions, self.grid = dimensions, grid
+        self.dimensions, self.grid = dimensions, grid and tuple(grid)
         self.map_dimensions = None if grid is None else dimensions
 
     def forward(self, batch: Tensor) -> Embedded:
         """Return the vectors of samples and regions from (B, D, 1, R), as in stored features."""
         cells = batch.squeeze(2)
-        regions = None if self.grid is None else cells[..., 1:].unflatten(2, tuple(self.grid))
+        has_regions = self.grid is not None and cells.shape[-1] > 1
+        regions = cells[..., 1:].unflatten(2, self.grid) if has_regions else None
         return Embedded(cells[..., 0], regions)
 
 
