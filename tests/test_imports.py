@@ -79,7 +79,7 @@ class Sources:
         return {name for name in found if re.match(rf"{self.package}(\\\.\w|$)", name)}
 
     def passed(self, argument: ast.AST, module: str) -> list[ast.AST]:
-        """Return an argument of a call or, if it is the first parameter of the function around it, what that function is given."""
+        """Return a call's argument or, if it is the first parameter of the function around it, what that function is given."""
         functions = [each for each in ast.walk(self.trees[module]) if isinstance(each, ast.FunctionDef) and each.args.args]
         around = {
             each.name for each in functions if argument in ast.walk(each) and each.args.args[0].arg == ast.unparse(argument)
