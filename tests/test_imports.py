@@ -78,6 +78,15 @@ class Sources:
         found = {name.partition(":")[0] for name in found}  # of a module, or of what it defines
         return {name for name in found if re.match(rf"{self.package}(\\\.\w|$)", name)}
 
+    def passed(self, argument: ast.AST, module: str) -> list[ast.AST]:
+        """Return a call's argument or, if it is the first parameter of the function around it, what that function is given."""
+        functions = [each for each in ast.walk(self.trees[module]) if isinstance(each, ast.FunctionDef) and each.args.args]
+        around = {
+            each.name for each in functions if argument in ast.walk(each) and each.args.args[0].arg == ast.unparse(argument)
+        }
+        calls = [each for tree in self.trees.values() for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args]
+        return [each.args[0] for each in calls if ast.unparse(each.func).rpartition(".")[2] in around] or [argument]
+
     def top_level_names(self, module: str) -> set[str]:
         """Return the names that a module defines or imports; a package also has ``__path__``."""
         body = self.trees[module].body
@@ -106,7 +115,9 @@ class Sources:
                     names = self.names_in(tree, module).union(*bound)
                 if any(isinstance(each, ast.Attribute) and each.attr == "__name__" for each in ast.walk(call)):
                     names |= {rf"{re.escape(package)}\.\w+" for package in graph.find_modules_directly_imported_by(module)}
-                outside = isinstance(call.args[0], ast.Constant) and not names
+                passed = self.passed(call.args[0], module)
+                names = names.union(*(self.names_in(each, module) for each in passed))
+                outside = all(isinstance(each, ast.Constant) for each in passed) and not names
                 assert names or outside, f"{module}, line {call.lineno}: cannot tell what {ast.unparse(call)} imports"
                 named = {each for each in self.trees if any(re.fullmatch(name, each) for name in names)} - {module}
                 # Only a module with the attribute that the caller uses can be meant.

@@ -80,7 +80,9 @@ def build_networks(
         images = encoder_of(settings, "encoder").build(settings["encoder"], channels)
     sizes = [getattr(encoder.projection, "dimensions", None) for encoder in (images, texts)]
     if _uses_released_projections(settings) and None not in sizes and sizes[0] != sizes[1]:
-        mismatch = f"encoder has {sizes[0]} dimensions in the released space, but text_encoder has {sizes[1]}"
+        image, text = settings["encoder"], settings["text_encoder"]
+        files = image.get("weights") or image.get("path"), text.get("projection") or text.get("path")
+        mismatch = f"{files[0]} has {sizes[0]} dimensions in the released space, but {files[1]} has {sizes[1]}"
         raise UserError(f"{mismatch}; use files from the same model.")
     if normalises(settings):
         statistics = [0.0] * channels, [1.0] * channels

@@ -99,7 +99,7 @@ class TextVectors:
 
 def _computed(networks: Networks, texts: Sequence[str], weights: str) -> np.ndarray:
     settings = networks.settings
-    if settings["text_encoder"]["name"] == "vectors":
+    if "path" in settings["text_encoder"]:  # of vectors
         problem = f"text_encoder.path, {settings['text_encoder']['path']}, has vectors of the sentences of the data only"
         raise UserError(f"{problem}, but an evaluation embeds others, such as prompts. Set that evaluation to null.")
     tower = rebuild_tower(settings, "text_encoder", weights)

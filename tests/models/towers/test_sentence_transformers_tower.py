@@ -9,7 +9,16 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import BoW, Dense, Normalize, Pooling, StaticEmbedding, Transformer
 from torch import nn
-from transformers import AutoModel, BertConfig, BertModel, DistilBertConfig, ModernBertConfig, MPNetConfig, RobertaConfig
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    GPT2Config,
+    ModernBertConfig,
+    MPNetConfig,
+    RobertaConfig,
+)
 
 from trueneg.errors import UserError
 from trueneg.io.downloads import announced
@@ -169,6 +178,16 @@ def test_blocks_are_the_layers_of_the_transformer(folder, kind):
     assert trained == layers | set(following)
     assert len(following) == {"modernbert": 1, "dense": 2}.get(kind, 0)
     assert layers
+
+
+def test_the_final_norm_of_a_gpt_is_trained_with_its_last_layer(tmp_path, monkeypatch):
+    shape = {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 40, "vocab_size": 200}
+    monkeypatch.setitem(CONFIGS, "gpt2", GPT2Config(**shape))
+    tower = built(folder_of("gpt2", tmp_path))
+    train_only(tower, {"last": 1}, "text_encoder")
+    trained = {name.split("model.0.model.")[-1] for name, parameter in tower.named_parameters() if parameter.requires_grad}
+    assert {name for name in trained if not name.startswith("h.2.")} == {"ln_f.weight", "ln_f.bias"}
+    assert len(trained) > 2
 
 
 def test_training_changes_only_the_last_blocks(tmp_path):

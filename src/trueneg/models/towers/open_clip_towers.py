@@ -90,11 +90,12 @@ class OpenClipTower(Tower):
     def blocks(self) -> Sequence[nn.Module]:
         """Return the groups that open_clip's ``lock`` of this tower unlocks one by one; empty if it locks all or nothing.
 
-        What it never locks, such as the projection of a timm network, belongs to the last group.
+        What it never locks, such as the projection of a timm network, belongs to the last group; so does what it never unlocks,
+        the attention pooling of CoCa's images, which follows the last block.
         """
         parameters = list(self.network.parameters())
         were_trained = [parameter.requires_grad for parameter in parameters]
-        groups: list[nn.Module] = []
+        groups: list[Any] = []
         unlocked: set[int] = set()
         # open_clip asserts that a ResNet is locked as a whole, knows the layers of few Hugging Face networks, and prints.
         refusals = AssertionError, AttributeError, LookupError
@@ -104,6 +105,7 @@ class OpenClipTower(Tower):
                 self.network.requires_grad_(True).lock(len(groups) + 1)
                 now = {index for index, parameter in enumerate(parameters) if parameter.requires_grad}
                 if now == unlocked:
+                    groups[-1].extend(each for index, each in enumerate(parameters) if index not in unlocked)
                     break
                 groups.insert(0, nn.ParameterList([parameters[index] for index in sorted(now - unlocked)]))
                 unlocked = now

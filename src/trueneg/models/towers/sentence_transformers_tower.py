@@ -119,7 +119,7 @@ class SentenceTransformerTower(Tower):
         for parent in self.model.modules():
             for layers in parent.children():
                 if isinstance(layers, nn.ModuleList) and len(layers) == count:
-                    norms = [module for name, module in parent.named_children() if "norm" in name.lower()]
+                    norms = [module for name, module in parent.named_children() if "norm" in name.lower() or name == "ln_f"]
                     return [*layers[:-1], nn.ModuleList([layers[-1], *norms, *list(self.model)[1:]])]
         return ()
 
