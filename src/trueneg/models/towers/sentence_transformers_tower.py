@@ -22,7 +22,7 @@ from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
 from trueneg.models.text_encoders import BertTextEncoder
 from trueneg.models.towers.packages import library
-from trueneg.models.towers.tower import Embedded, Tower
+from trueneg.models.towers.tower import Embedded, Tower, transformer_blocks
 from trueneg.text.loading import longest_input
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SentenceTransformerTower(Tower):
 
     def __init__(self, model: "SentenceTransformer", settings: Mapping[str, Any]) -> None:
         super().__init__()
-        self.model, self.truncate, name = model.float(), settings["truncate"], settings["model"]
+        self.model, name = model.float(), settings["model"]
         self.prompt, first = model.prompts.get(model.default_prompt_name or "") or "", type(model[0]).__name__
         self.static, kinds = first == "StaticEmbedding", list(map(str, model.modalities))
         if first not in ("Transformer", "StaticEmbedding") or "text" not in kinds or "message" in kinds:
@@ -88,14 +88,7 @@ class SentenceTransformerTower(Tower):
             return cls(_load(folder, settings), settings)
 
     def prepare(self, raw: Sequence[str]) -> dict[str, Tensor]:
-        """Tokenise texts as the library does; static embeddings have one flat row of tokens and the offset of each text in it.
-
-        Raises:
-            UserError: if a text is longer than ``maximum_tokens`` and the setting ``truncate`` is false.
-        """
-        if self.maximum_tokens and not self.truncate and max(lengths := self.lengths(raw)) > self.maximum_tokens:
-            text = f"text {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most {self.maximum_tokens}"
-            raise UserError(f"{text}. Set truncate to true to truncate longer texts.")
+        """Tokenise texts as the library does, truncated; static embeddings have one flat row of tokens, and offsets of texts."""
         features = self.model.preprocess(list(raw), prompt=self.prompt)
         # prompt_length, the number of tokens that are not pooled, is an integer.
         return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
@@ -114,14 +107,8 @@ class SentenceTransformerTower(Tower):
         return Embedded(features["sentence_embedding"][:, : self.model.truncate_dim])
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return the transformer's layers; the last one with the final norm and the model's other modules, which follow it."""
-        count = getattr(self.model.config, "num_hidden_layers", None)
-        for parent in self.model.modules():
-            for layers in parent.children():
-                if isinstance(layers, nn.ModuleList) and len(layers) == count:
-                    norms = [module for name, module in parent.named_children() if "norm" in name.lower()]
-                    return [*layers[:-1], nn.ModuleList([layers[-1], *norms, *list(self.model)[1:]])]
-        return ()
+        """Return the embeddings and the transformer's layers."""
+        return transformer_blocks(self.model)
 
     def files(self) -> dict[str, bytes]:
         """Return the library's folder by relative path; of its .safetensors files, the header without the weights."""
