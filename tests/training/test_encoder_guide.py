@@ -174,7 +174,7 @@ def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
     assert identity(settings)["objective"]["guide"]["encoder"]["model"] == TIMM["model"]
     assert training_versions(settings)["encoder/images/timm"] == 1
     stored = StoredFeatures(np.zeros((1, 1, 1, 1), np.float32), None, "abc", "")
-    assert Frozen(guide={"encoder": stored}).weights == ["guide encoder weights abc"]
+    assert Frozen(guide={"encoder": stored}).towers == {"guide encoder": {"weights": "abc", "dimensions": 1}}
     towers = [vectors_of(tmp_path / f"{count}.npy", count) for count in (3, 4)]
     runs = [resolved({"name": "guided", "guide": {"name": "encoder", "encoder": tower}}) for tower in towers]
     assert identity(runs[0]) == identity(runs[1])  # the paths; the files' checksums differ

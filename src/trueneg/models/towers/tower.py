@@ -29,12 +29,12 @@ class Tower(nn.Module):
 
     Attributes:
         dimensions: D, size of a sample's vector.
-        map_dimensions: D if the network also has a vector per region; None if it has none.
+        grid: rows and columns of the regions; None: the network has no vectors of regions.
         maximum_tokens: maximum length of a text, including start and end tokens; None: images, or no limit.
     """
 
     dimensions: int
-    map_dimensions: int | None = None
+    grid: Any = None
     maximum_tokens: int | None = None
 
     def forward(self, batch: Any) -> Embedded:
