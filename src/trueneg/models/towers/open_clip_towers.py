@@ -3,7 +3,7 @@
 import copy
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,7 +34,6 @@ class OpenClipTower(Tower):
     network: Any
     config: dict[str, Any]
     logit_scale: float
-    _of: Callable[..., "OpenClipTower"]
 
     @classmethod
     def build(cls, settings: Mapping[str, Any]) -> "OpenClipTower":
@@ -66,7 +65,7 @@ class OpenClipTower(Tower):
             if weights != "none":
                 with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
                     open_clip.load_checkpoint(network, str(path), weights_only=True)
-            tower = cls._of(network, config, folder, settings)
+            tower = cls(network, config, folder, settings)
         tower.config, tower.logit_scale = config | {"model_cfg": alone}, network.logit_scale.exp().item()
         return tower
 
@@ -98,16 +97,13 @@ class OpenClipImages(OpenClipTower, ImageTower):
 
     OTHER: ClassVar = {"text_cfg": {"context_length": 1, "vocab_size": 1, "width": 1, "heads": 1, "layers": 1}}
 
-    @classmethod
-    def _of(cls, network: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> "OpenClipImages":
-        visual, preprocessing = network.visual, config["preprocess_cfg"]
+    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
+        visual, preprocessing = model.visual, config["preprocess_cfg"]
         visual.output_tokens = False  # CoCa's towers also return their tokens
         trunk, size = getattr(visual, "trunk", None), library("timm.layers").to_2tuple(visual.image_size)
         if settings["resolution"] and trunk is not None:
             visual.set_input_size(size)
-        # open_clip's own attention pooling, in the head, needs the whole map.
-        trunk = None if hasattr(getattr(visual, "head", None), "pool") else trunk
-        return cls(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
+        super().__init__(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
 
     def embed(self, images: Tensor) -> Embedded:
         """Embed normalised images (B, 3, H, W)."""
@@ -133,19 +129,17 @@ class OpenClipTexts(OpenClipTower):
 
     OTHER: ClassVar = {"vision_cfg": {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}}
 
-    @classmethod
-    def _of(cls, network: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> "OpenClipTexts":
-        text_config = config["model_cfg"]["text_cfg"]
-        limit = text_config.get("context_length", 77)
-        maximum = settings["maximum_tokens"] or limit
-        if maximum > limit:
-            raise UserError(f"maximum_tokens is {maximum}, but the texts of {settings['model']} have at most {limit} tokens.")
-        return cls(network.text, _tokenizer(text_config, folder, settings["model"]), maximum)
-
-    def __init__(self, text: Any, tokenizer: Any, maximum_tokens: int) -> None:
+    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
         super().__init__()
+        text, text_config = model.text, config["model_cfg"]["text_cfg"]
         text.output_tokens = False
-        self.network, self.tokenizer, self.maximum_tokens = text, tokenizer, maximum_tokens
+        limit = text_config.get("context_length", 77)
+        self.maximum_tokens: int = settings["maximum_tokens"] or limit
+        if self.maximum_tokens > limit:
+            raise UserError(
+                f"maximum_tokens is {self.maximum_tokens}; expected at most {limit}, the limit of {settings['model']}."
+            )
+        self.network, self.tokenizer = text, _tokenizer(text_config, folder, settings["model"])
         self.is_causal = getattr(text, "attn_mask", None) is not None
         if self.is_causal:  # as a buffer, a moving average would make the mask NaN
             del text.attn_mask
