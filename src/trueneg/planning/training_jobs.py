@@ -137,7 +137,7 @@ class TrainingJobs:
             **versions.version_parameter(f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"),
         }
 
-    def frozen_training(self, wildcards: Any) -> dict[str, Any]:
+    def frozen_training(self, wildcards: Any) -> Mapping[str, Any]:
         """Return the training settings of the first job that uses a frozen tower, which is computed on the same device."""
         _, _, settings = self._frozen[wildcards.features]
         return settings["training"]
