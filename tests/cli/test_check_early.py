@@ -289,20 +289,3 @@ def test_skipped_images_are_not_counted_as_training_images(table, monkeypatch, c
         assert ("10 of 80 images are skipped: 10 damaged" in line) == damaged
         described.append(re.search(r"training [\d,]+( of [\d,]+)? images(, validation \d+, test \d+)?", line)[0])
     assert described[0] == described[1]
-
-
-@pytest.mark.parametrize(
-    ("config", "declared"),
-    [({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"), ({"pooling_mode": "max"}, "max")],
-)
-@pytest.mark.parametrize("chosen", ["cls", "mean", "max"])
-def test_a_pooling_other_than_the_declared_one_is_reported(config, declared, chosen, tmp_path, capsys, caplog):
-    folder = bert(tmp_path / "sentences")
-    (tmp_path / "sentences/1_Pooling").mkdir()
-    (tmp_path / "sentences/1_Pooling/config.json").write_text(json.dumps(config))
-    text = {"name": "pretrained", "model": folder, "offline": True, "pooling": chosen}
-    code, _, _ = checked(capsys, words=tiny_words(), world=tiny_world(text_encoder=text))
-    assert code == 0
-    sentences = {record.getMessage() for record in caplog.records if "pooling" in record.getMessage()}
-    assert len(sentences) == (declared != chosen)
-    assert all(f"text_encoder.pooling is {chosen}" in text and f"{declared} pooling" in text for text in sentences)

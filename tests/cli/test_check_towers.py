@@ -71,7 +71,7 @@ def test_towers_are_built_in_another_process_and_computed_once(tmp_path, capsys)
     objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}, "Guided": guided}
     code, output, error = checked_apart(**with_vectors(count, text_encoder=text, objectives=objectives))
     assert code == 0
-    assert error.count("\n") == 1  # how the model pools its tokens
+    assert error == ""
     (line,) = [line for line in output.splitlines() if "frozen tower" in line]
     assert "1 frozen tower to compute once" in line  # a guide and an encoder share it; vectors need no computing
     (line,) = [line for line in output.splitlines() if "runs to train" in line]

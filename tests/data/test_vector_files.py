@@ -35,6 +35,8 @@ def suffix(request):
 @pytest.mark.parametrize("values", [VECTORS, VERSIONS])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
 def test_vectors_are_read_as_written(tmp_path, suffix, values, dtype):
+    if suffix == ".parquet" and values is VERSIONS:
+        values = values[:, 0]
     values = (10 * values).astype(dtype) if dtype is np.int8 else values.astype(dtype)
     result = read_vectors(written(tmp_path, suffix, values), None, 6, "images")
     assert result.dtype == np.float32
@@ -96,7 +98,7 @@ def test_wrong_dimensions_are_refused(tmp_path, suffix, shape):
         read_vectors(written(tmp_path, suffix, np.ones(shape, np.float32)), None, 6, "images")
 
 
-@pytest.mark.parametrize("rows", [[[1.0, 2], [3.0]], [[1.0], None], [[[1.0], [2.0]], [[1.0], [2.0, 3]]], [[[1.0]], [None]]])
+@pytest.mark.parametrize("rows", [[[1.0, 2], [3.0]], [[1.0], None]])
 def test_lists_of_different_lengths_are_refused(tmp_path, rows):
     pq.write_table(pa.table({"a": rows}), tmp_path / "a.parquet")
     with pytest.raises(UserError, match=r"a\.parquet: lists of a have \[.*same number.*`column`"):
@@ -106,10 +108,15 @@ def test_lists_of_different_lengths_are_refused(tmp_path, rows):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("values", [VECTORS, VERSIONS])
 def test_values_that_are_not_finite_are_refused(tmp_path, suffix, values, value):
-    values = values.copy()
+    values = values[:, 0].copy() if suffix == ".parquet" and values is VERSIONS else values.copy()
     values[[2, 4], ..., 3] = value
     with pytest.raises(UserError, match=r"NaN or inf in 2 rows, first in row 2 "):
         read_vectors(written(tmp_path, suffix, values), None, 6, "images")
+
+
+def test_lists_of_lists_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"file\.parquet has object"):
+        read_vectors(written(tmp_path, ".parquet", VERSIONS), None, 6, "images")
 
 
 def test_missing_values_are_refused(tmp_path):
@@ -127,7 +134,8 @@ def test_values_too_large_for_float32_are_refused(tmp_path):
 def test_vectors_of_zeros_are_counted(tmp_path, suffix):
     values = VERSIONS.copy()
     values[1], values[5, 0] = 0, -0.0
-    with pytest.raises(UserError, match=r"3 vectors of zeros"):
+    values = values[:, 0] if suffix == ".parquet" else values
+    with pytest.raises(UserError, match=rf"{2 if suffix == '.parquet' else 3} vectors of zeros"):
         read_vectors(written(tmp_path, suffix, values), None, 6, "images")
 
 

@@ -84,7 +84,7 @@ def job(files, source, subset, tmp_path_factory):
     write_pair_subsets([subset], folder / "subsets.parquet")
     settings = settings_with(files, {"name": "released", "encoder": None, "text_encoder": None})
     settings["training"] |= {"epochs": None, "updates": None, "device": "cuda", "devices": 2}  # not needed to store weights
-    settings["dataset"] = {"source": "image_table", "resolution": SIZE, "text": "words"}
+    settings["dataset"] = {"source": "image_table", "resolution": 32, "text": "words"}
     return {
         "runs": [Run("tiny", "textures", "CLIP", 0, settings).to_json()],
         "source": folder / "pairs.npz",

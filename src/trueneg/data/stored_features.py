@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, write_arrays
 from trueneg.data.mistakes import REMOVE
@@ -102,7 +103,7 @@ def write_features(
             log.info("%s: %s of %s were computed by an earlier job", path, f"{state['done']:,}", f"{count:,}")
         Path(cache).mkdir(parents=True, exist_ok=True)
         values: Any = np.lib.format.open_memmap(unfinished) if state["done"] else None
-        for start in range(state["done"], count, at_once):
+        for start in tqdm(range(state["done"], count, at_once), desc=Path(path).stem, disable=None):
             chosen = slice(start, min(start + at_once, count))
             part = np.asarray(compute(chosen), np.float32)
             if not np.isfinite(part).all():

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import safetensors
+from safetensors.torch import load_file
 
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
@@ -26,7 +26,7 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
         what: name of the samples, in the plural, for messages.
 
     Returns:
-        float32, shape (count, D), or (count, V, D) with V versions of each sample.
+        float32, shape (count, D), or (count, V, D) with V versions of each sample (not from parquet).
 
     Raises:
         UserError: if the file is missing, damaged or in another format, has no such column, another number of rows or of
@@ -54,26 +54,17 @@ def _values(path: Path, column: str | None) -> np.ndarray:
     if path.suffix == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.suffix == ".safetensors":
-        tensors = dict(safetensors.deserialize(path.read_bytes()))
-        tensor = tensors[_chosen(path, sorted(tensors), column)]
-        if (kind := tensor["dtype"]) == "BF16":  # the upper half of float32, which numpy lacks
-            return (np.frombuffer(tensor["data"], "<u2").reshape(tensor["shape"]).astype(np.uint32) << 16).view(np.float32)
-        return np.frombuffer(tensor["data"], f"<{kind[0].lower()}{int(kind[1:]) // 8}").reshape(tensor["shape"])
+        tensors = load_file(path)
+        return tensors[_chosen(path, sorted(tensors), column)].float().numpy()
     if path.suffix != ".parquet":
         raise UserError(f"path is {path}; expected a file of vectors that ends in .npy, .safetensors or .parquet.")
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
         name = _chosen(path, [field.name for field in parquet.schema_arrow if isinstance(field.type, LISTS)], column)
         values = parquet.read(columns=[name]).column(name).combine_chunks()
-    shape = [len(values)]
-    while isinstance(values.type, LISTS):
-        lengths = pc.unique(pc.list_value_length(values)).to_pylist()
-        if len(lengths) != 1 or lengths == [None]:
-            raise UserError(
-                f"{path}: lists of {name} have {lengths[:3]} values; expected the same number in all. Correct `column`."
-            )
-        shape.append(lengths[0])
-        values = values.flatten()
-    return values.to_numpy(zero_copy_only=False).reshape(shape)
+    lengths = pc.unique(pc.list_value_length(values)).to_pylist()
+    if len(lengths) != 1 or lengths == [None]:
+        raise UserError(f"{path}: lists of {name} have {lengths[:3]} values; expected the same number in all. Correct `column`.")
+    return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
 
 
 def _chosen(path: Path, names: Sequence[str], column: str | None) -> str:

@@ -5,7 +5,6 @@ shapes, because the weights are loaded afterwards.
 """
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,13 +13,11 @@ from torch import Tensor
 from trueneg.errors import UserError
 from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
 from trueneg.models.spatial_encoders import build_spatial_encoder
-from trueneg.models.text_encoders import BertTextEncoder, declared_pooling, load_bert, small_bert
+from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
 from trueneg.text.tokenizing import train_tokenizer
 
 if TYPE_CHECKING:
     from transformers import BertModel
-
-log = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any]  # of the encoder
 
@@ -78,10 +75,6 @@ class PretrainedTexts:
     @staticmethod
     def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
         bert, tokenizer = load_bert(settings["model"], revision=settings["revision"], offline=settings["offline"])
-        declared, pooling = declared_pooling(settings["model"], settings["revision"]), settings["pooling"]
-        if declared not in (None, pooling):
-            problem = f"text_encoder.pooling is {pooling}, but {settings['model']} declares {declared} pooling"
-            log.warning("%s; set text_encoder.pooling to %s unless the difference is intended.", problem, declared)
         head = settings.get("projection")
         projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
         return Encoder(_with_pooling(bert, settings), projection), tokenizer

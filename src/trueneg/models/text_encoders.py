@@ -1,7 +1,5 @@
 """BERT sentence encoders, loaded from the hub or a folder or built from scratch, and tokenisation with per-batch padding."""
 
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -142,27 +140,6 @@ def load_bert(
     if missing:
         raise UserError(f"{name} lacks {len(missing)} BERT tensors, such as {missing[0]}; expected a complete BERT model.")
     return bert.eval(), tokenizer
-
-
-def declared_pooling(name: str | Path, revision: str | None = None) -> str | None:
-    """Return the pooling that a sentence-transformers model was trained with: ``cls``, ``mean``, ``max`` or another name.
-
-    Args:
-        name: folder, or name of a model on the hub that has been loaded.
-        revision: branch, tag or commit on the hub.
-
-    Returns:
-        The pooling that the model's ``1_Pooling/config.json`` declares; None if it declares none.
-    """
-    from transformers.utils import cached_file
-
-    where: dict[str, Any] = {"revision": revision, "local_files_only": True, "_raise_exceptions_for_missing_entries": False}
-    with reading(name, "a sentence-transformers model", "Copy it again, or remove its folder 1_Pooling."):
-        path = cached_file(str(name), "1_Pooling/config.json", **where)
-        config = {} if path is None else json.loads(Path(path).read_text())
-        modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
-        declared = config.get("pooling_mode") or "+".join(modes)
-        return re.sub(r"pooling_mode_|_tokens?\b", "", declared) or None
 
 
 def tokenise(

@@ -4,19 +4,18 @@ import contextlib
 import functools
 import logging
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers
 from trueneg.data.arrays import content_hash
-from trueneg.data.images.image_source import ImageSource, read_source
-from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs
+from trueneg.data.images.image_source import read_source
+from trueneg.data.pairs.pair_source import distinct_texts, read_pairs
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
 from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
@@ -30,8 +29,7 @@ from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 64  # samples per forward pass; affects memory and speed, and the last digits of the vectors
-SHARD = 1024  # samples between two saves: what an interruption can lose
+AT_ONCE = 64  # samples per forward pass and save; affects memory and speed, and the last digits of the vectors
 NO_REGIONS = (
     "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to "
     "global, or use another network, such as a ResNet or ViT of timm."
@@ -161,7 +159,7 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
     section, settings = made_of["section"], made_of["tower"]
     described: Any = {"training": {"kind": made_of["kind"]}, section: settings}
     tower = build_tower(described, section)
-    if made_of.get("regions") == "needed" and tower.map_dimensions is None:
+    if made_of.get("regions") == "needed" and tower.grid is None:
         raise UserError(NO_REGIONS.format(section=section, model=settings["model"]))
     if section == "text_encoder":
         refuse_long_texts(tower, described, texts)
@@ -186,7 +184,7 @@ def compute_features(
             does not fit the source.
     """
     torch.set_num_threads(threads)
-    section, model = made_of["section"], made_of["tower"].get("model", "")
+    section = made_of["section"]
     data: Any = READ[made_of["kind"]](source)
     samples = data.images if section == "encoder" else distinct_texts(data)
     write = functools.partial(write_features, features, cache, count=len(samples), restricted=getattr(data, "restricted", False))
@@ -197,68 +195,35 @@ def compute_features(
         return
     tower = usable_tower(made_of, samples)
     made = {**made_of, "weights": state_checksum(tower), "data": data.checksum}
-    regions = bool(made_of.get("regions")) and tower.map_dimensions is not None
+    regions = bool(made_of.get("regions")) and tower.grid is not None
     with leased_device(device) as leased, torch.inference_mode():
         tower.to(leased)
         if section == "encoder":
-            views = _views_of(made_of, data).to(leased)
-            embed: Any = functools.partial(image_vectors, tower, data.images, views, regions)
-            grid = embed(slice(0, 1)).grid
+            compute: Any = functools.partial(image_vectors, tower, data.images, _views_of(made_of, data, leased), regions)
         else:
-            embed, grid = (lambda chosen: Computed(text_vectors(tower, samples[chosen], leased))), None
+            compute = lambda chosen: text_vectors(tower, samples[chosen], leased)  # noqa: E731
         log.info("%s: computing the vectors of %d %s on %s", features, len(samples), made_of["samples"], leased)
-        with tqdm(total=len(samples), desc=f"{section} {model}", unit=" samples", disable=None) as bar:
-
-            def shard(chosen: slice) -> np.ndarray:
-                bar.update(chosen.start - bar.n)  # what an earlier job has computed
-                parts = []
-                for start in range(chosen.start, chosen.stop, AT_ONCE):
-                    parts.append(embed(slice(start, min(start + AT_ONCE, chosen.stop))).values)
-                    bar.update(len(parts[-1]))
-                return np.concatenate(parts)
-
-            write(made_of=made, compute=shard, grid=grid, at_once=SHARD)
+        write(made_of=made, compute=compute, grid=tower.grid if regions else None, at_once=AT_ONCE)
 
 
-class Computed(NamedTuple):
-    """Vectors of a batch, as in :class:`~trueneg.data.stored_features.StoredFeatures`."""
-
-    values: np.ndarray
-    grid: tuple[int, int] | None = None
-
-
-class _Views(torch.nn.Module):
-    """The versions of images that a frozen tower is computed for: pixel values in [0, 1].
-
-    Args:
-        augmentation: augmentation that does not normalise.
-        drawn: parameters of all images, for each augmented version.
-    """
-
-    def __init__(self, augmentation: Any = None, drawn: Sequence[Tensor] = ()) -> None:
-        super().__init__()
-        self.augmentation, self.drawn = augmentation, drawn
-
-    def forward(self, pixels: Tensor, chosen: slice) -> list[Tensor]:
-        """Return the images themselves and their augmented versions, each (B, channels, H, W)."""
-        return [pixels.float() / 255, *(self.augmentation(pixels, each[chosen].to(pixels.device)) for each in self.drawn)]
-
-
-def _views_of(made_of: Mapping[str, Any], source: ImageSource | PairSource) -> _Views:
+def _views_of(made_of: Mapping[str, Any], source: Any, device: torch.device) -> Callable[[Tensor, slice], list[Tensor]]:
+    """Return a function of uint8 images and their slice: the images themselves and their augmented versions, in [0, 1]."""
     count, channels = made_of["tower"]["views"] or 0, source.images.shape[1]
     if not count:
-        return _Views()
+        return lambda pixels, chosen: [pixels / 255]
     unchanged = [0.0] * channels, [1.0] * channels
     if made_of["kind"] == "images":
-        augmentation = build_augmentation(made_of["augmentation"], *unchanged)
+        augmentation: Any = build_augmentation(made_of["augmentation"], *unchanged)
     else:
         augmentation = RadiographAugmentation(*unchanged, **made_of["augmentation"])
     generators = (generator_of(seed_for(0, f"stored views/{number}")) for number in range(count))
-    return _Views(augmentation, [augmentation.draw(len(source.images), source.images.shape[2:], each) for each in generators])
+    drawn = [augmentation.draw(len(source.images), source.images.shape[2:], each).to(device) for each in generators]
+    augmentation.to(device)
+    return lambda pixels, chosen: [pixels / 255, *(augmentation(pixels, each[chosen]) for each in drawn)]
 
 
-def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, chosen: slice) -> Computed:
-    """Return the vectors of a slice of uint8 images (n, channels, H, W), and the grid of their regions.
+def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, chosen: slice) -> np.ndarray:
+    """Return the vectors (n, V, D, R) of a slice of uint8 images (n, channels, H, W).
 
     Args:
         tower: the tower, whose device is used.
@@ -267,15 +232,13 @@ def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, c
         regions: whether the vectors of regions are returned, too.
         chosen: the slice.
     """
-    device = next(tower.parameters()).device
-    pixels = torch.from_numpy(np.array(images[chosen])).to(device)
-    embedded = [tower(view.contiguous(memory_format=torch.channels_last)) for view in views(pixels, chosen)]
-    cells = [each.pooled.unsqueeze(2) for each in embedded]
-    if not regions:
-        return Computed(torch.stack(cells, 1).float().cpu().numpy())
-    grid = embedded[0].regions.shape[2:]
-    cells = [torch.cat([cell, each.regions.flatten(2)], 2) for cell, each in zip(cells, embedded, strict=True)]
-    return Computed(torch.stack(cells, 1).float().cpu().numpy(), tuple(grid))
+    pixels = torch.from_numpy(np.array(images[chosen])).to(next(tower.parameters()).device)
+    versions = []
+    for view in views(pixels, chosen):
+        embedded = tower(view.contiguous(memory_format=torch.channels_last))
+        cells = [embedded.pooled.unsqueeze(2), *([embedded.regions.flatten(2)] if regions else [])]
+        versions.append(torch.cat(cells, 2))
+    return torch.stack(versions, 1).float().cpu().numpy()
 
 
 def text_vectors(tower: Tower, texts: Sequence[str], device: torch.device) -> np.ndarray:
@@ -326,7 +289,5 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
     values = read_vectors(path, column, len(source.sentences), "sentences")
     if values.ndim == 3:
         raise UserError(f"text_encoder.path, {path}: sentences have several vectors each; expected one.")
-    first: dict[str, int] = {}
-    for row, text in enumerate(source.sentences["sentence"]):
-        first.setdefault(text, row)
-    return values[[first[text] for text in distinct_texts(source)]][:, None, :, None]
+    _, first = np.unique(source.sentences["sentence"].to_numpy(object), return_index=True)  # in the order of distinct_texts
+    return values[first][:, None, :, None]

@@ -102,7 +102,7 @@ def normalises(settings: Settings) -> bool:
 def _of_tower(settings: Settings, section: str, stored: StoredFeatures | None, build: Callable) -> Encoder:
     """Return an encoder from stored vectors or, if the tower is trained, from the tower that `build` returns."""
     tower: Any = build(settings, section) if stored is None else StoredTower(stored.dimensions, stored.grid)
-    if section == "encoder" and settings["similarity"]["aggregation"] != "global" and tower.map_dimensions is None:
+    if section == "encoder" and settings["similarity"]["aggregation"] != "global" and tower.grid is None:
         raise UserError(NO_REGIONS.format(section=section, model=settings[section].get("model", "vectors")))
     return Encoder(tower, SharedSpace(tower.dimensions), getattr(tower, "logit_scale", None))
 

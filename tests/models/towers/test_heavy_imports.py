@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 import yaml
 from tests.projects import new_project
 from tests.studies import first_run, tiny_study, tiny_words, tiny_world
@@ -39,7 +38,8 @@ except SystemExit as done:
 TRAIN = """
 import json, pathlib
 from trueneg.training.engine import train_runs
-train_runs(**json.loads(pathlib.Path("job.json").read_text()))
+for job in json.loads(pathlib.Path("jobs.json").read_text()):
+    train_runs(**job)
 """
 TIMM = {"name": "timm", "model": "vit_tiny_patch16_224", "train": "none"}
 TEXTS = {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2", "train": "none"}
@@ -70,17 +70,13 @@ def imported_by(code, folder, environment=os.environ):
     return last, "\n".join(printed) + done.stderr
 
 
-def test_no_module_imports_them_at_its_top(tmp_path):
-    assert imported_by(EVERYTHING, tmp_path)[0] == "imported"
-    assert imported_by("import timm", tmp_path)[0] == "imported timm"
-
-
-@pytest.mark.parametrize("study", [{"tiny": tiny_study()}, {"words": tiny_words(), "world": tiny_world()}])
-def test_checks_of_studies_without_towers_do_not_import_them(study, tmp_path):
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
-    last, printed = imported_by(CHECK, tmp_path)
+def test_neither_modules_nor_checks_of_studies_without_towers_import_them(tmp_path):
+    studies = {"tiny": tiny_study(), "words": tiny_words(), "world": tiny_world()}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(studies))
+    last, printed = imported_by(EVERYTHING + CHECK, tmp_path)
     assert last == "imported"
-    assert "runs to train" in printed
+    assert printed.count("runs to train") == 2
+    assert imported_by("sys.modules['timm'] = sys", tmp_path)[0] == "imported timm"  # would be noticed
 
 
 def test_planning_studies_with_towers_does_not_import_them(tmp_path):
@@ -91,30 +87,36 @@ def test_planning_studies_with_towers_does_not_import_them(tmp_path):
     assert "\nfeatures " in printed
 
 
-@pytest.mark.parametrize("name", ["tiny", "world"])
-def test_training_on_stored_vectors_does_not_import_them(name, tmp_path):
+def write_job(name, folder):
+    """Write the source and the vectors of a run's frozen towers, and the arguments of its training."""
     run = first_run(name, STUDIES, "Guided")
+    folder.mkdir()
     if name == "tiny":
         source = load_source("digits")
-        write_source(source, tmp_path / "source.npz")
+        write_source(source, folder / "source.npz")
         subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
-        write_subsets([subset], tmp_path / "subsets.parquet")
+        write_subsets([subset], folder / "subsets.parquet")
         samples = {"images": source.images}
     else:
         source = texture_source(patients=40)
-        write_pairs(source, tmp_path / "source.npz")
-        write_pair_subsets([split_pairs(source, 0)], tmp_path / "subsets.parquet")
+        write_pairs(source, folder / "source.npz")
+        write_pair_subsets([split_pairs(source, 0)], folder / "subsets.parquet")
         samples = {"images": source.images, "texts": distinct_texts(source)}
     vectors, generator = [], np.random.default_rng(0)
     for made in frozen_towers(run.settings).values():
         count = len(samples[made["samples"]])
         values = generator.standard_normal((count, 1 + (made["tower"].get("views") or 0), 16, 1), np.float32)
-        vectors.append(f"{features_key(made)}.npz")
+        vectors.append(f"{folder}/{features_key(made)}.npz")
         made = made | {"weights": "unknown", "data": source.checksum}
         shards = {"compute": values.__getitem__, "grid": None, "at_once": count}
-        write_features(tmp_path / vectors[-1], tmp_path / "cache", made, count, restricted=False, **shards)
+        write_features(vectors[-1], folder / "cache", made, count, restricted=False, **shards)
     assert len(vectors) == {"tiny": 2, "world": 3}[name]
     places = {"source": "source.npz", "subsets": "subsets.parquet", "store": "runs", "manifest": "manifest.json"}
-    (tmp_path / "job.json").write_text(json.dumps({"runs": [run.to_json()], "vectors": vectors, **places}))
+    return {"runs": [run.to_json()], "vectors": vectors} | {key: f"{folder}/{place}" for key, place in places.items()}
+
+
+def test_training_on_stored_vectors_does_not_import_them(tmp_path):
+    jobs = [write_job(name, tmp_path / name) for name in ("tiny", "world")]
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     assert imported_by(TRAIN, tmp_path)[0] == "imported"
-    assert len(list(tmp_path.glob("runs/*/model.safetensors"))) == 1
+    assert len(list(tmp_path.glob("*/runs/*/model.safetensors"))) == 2

@@ -144,12 +144,11 @@ def test_image_vectors_match_open_clip(models, name):
     close(tower(images[:, :1]).pooled, encode_image(model.network, normalised(images[:, :1].expand(-1, 3, -1, -1))))
     assert (tower.dimensions, tower.training) == (pooled.shape[1], False)
     if name in WITH_REGIONS:
-        assert tower.map_dimensions == tower.dimensions
+        assert tower.grid == WITH_REGIONS[name]
         assert regions.shape == (2, tower.dimensions, *WITH_REGIONS[name])
     else:
-        assert (tower.map_dimensions, regions) == (None, None)
+        assert (tower.grid, regions) == (None, None)
     assert tower.logit_scale == pytest.approx(model.network.logit_scale.exp().item())
-    assert tower.logit_bias == (-10 if name == "siglip" else None)
     assert not any("text" in key or "token_embedding" in key for key in tower.state_dict())
 
 
@@ -204,20 +203,11 @@ def test_regions_of_a_timm_trunk_are_projected(models):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("name", "resolution"), [("vit", 48), ("siglip", 96), ("convnext", 96), ("resnet", 96)])
+@pytest.mark.parametrize(("name", "resolution"), [("vit", 48), ("siglip", 96), ("convnext", 96)])
 def test_another_resolution_interpolates_positions_as_open_clip_does(models, name, resolution):
     model, settings = models[name], models[name].images | {"resolution": resolution}
     tower = OpenClipImages.build(settings)
-    if name == "resnet":  # open_clip interpolates only a ViT's, from the state of its attribute visual
-        other = open_clip.CustomTextCLIP(**clip_config(image_size=96)).eval()
-        state, key = load_file(model.files["weights"]), "visual.attnpool.positional_embedding"
-        renamed = {"visual.positional_embedding": state[key]}
-        holder = SimpleNamespace(visual=SimpleNamespace(grid_size=3))
-        open_clip.model.resize_pos_embed(renamed, holder)
-        visual = {name.removeprefix("visual."): value for name, value in state.items() if name.startswith("visual.")}
-        other.visual.load_state_dict(visual | {"attnpool.positional_embedding": renamed["visual.positional_embedding"]})
-    else:
-        other = open_clip.create_model(f"local-dir:{model.folder}", force_image_size=resolution).eval()
+    other = open_clip.create_model(f"local-dir:{model.folder}", force_image_size=resolution).eval()
     images = pixels(resolution)
     close(tower(images).pooled, encode_image(other, normalised(images)))
     again = OpenClipImages.restore(settings, tower.files())
@@ -238,45 +228,38 @@ def test_restored_towers_give_the_same_vectors_without_files_or_hub(models, name
     texts_again.load_state_dict(texts.state_dict())
     assert torch.equal(texts_again(texts_again.prepare(TEXTS)).pooled, texts(texts.prepare(TEXTS)).pooled)
     assert texts_again.files().keys() == texts.files().keys()
-    for again, tower in [(images_again, images), (texts_again, texts)]:
-        assert again.logit_scale == pytest.approx(tower.logit_scale, rel=1e-6)
-        assert again.logit_bias == tower.logit_bias
 
 
 @pytest.mark.parametrize(
     ("name", "image_blocks", "text_blocks"),
-    # ViT and CLIP's texts: embeddings, 2 blocks, projection. SigLIP: timm's stem and blocks, and its pooling.
-    [("vit", 4, 4), ("siglip", 11, 4), ("resnet", 0, 4), ("hugging_face", 4, 4), ("coca", 4, 4)],
+    # Embeddings and layers of a transformer, or timm's stem and blocks.
+    [("vit", 3, 3), ("siglip", 10, 3), ("resnet", 0, 3), ("hugging_face", 3, 4)],
 )
-def test_blocks_are_those_that_open_clip_unlocks(models, name, image_blocks, text_blocks):
+def test_the_last_blocks_are_trained_with_what_follows_them(models, name, image_blocks, text_blocks):
     for kind, settings, count in [
         (OpenClipImages, models[name].images, image_blocks),
         (OpenClipTexts, models[name].texts, text_blocks),
     ]:
         tower = kind.build(settings)
         assert len(tower.blocks()) == count
-        assert all(parameter.requires_grad for parameter in tower.parameters())
         for last in range(1, count + 1):
+            tower.network.requires_grad_(True)
             train_only(tower, {"last": last}, "encoder")
             trained = {key for key, parameter in tower.network.named_parameters() if parameter.requires_grad}
             tower.network.requires_grad_(True)
-            tower.network.lock(last)
-            unlocked = {key for key, parameter in tower.network.named_parameters() if parameter.requires_grad}
-            # open_clip never unlocks CoCa's pooling, which follows the last block.
-            assert trained == unlocked | {key for key, _ in tower.network.named_parameters() if key.startswith("attn_pool.")}
+            # open_clip counts a projection or attention pooling as a group, but not that of a Hugging Face network.
+            tower.network.lock(last + (not hasattr(tower.network, "config")))
+            assert trained == {key for key, parameter in tower.network.named_parameters() if parameter.requires_grad}
 
 
 @torch.no_grad()
-def test_long_texts_are_an_error_or_truncated(models):
+def test_long_texts_are_truncated(models):
     long = "the left lobe " * 30
     for name in ("vit", "siglip"):
-        tower = OpenClipTexts.build(models[name].texts | {"truncate": True})
+        tower = OpenClipTexts.build(models[name].texts)
         tokenizer = open_clip.get_tokenizer(f"local-dir:{models[name].folder}")
         assert torch.equal(tower.prepare([long])["tokens"], tokenizer([long]))
         assert tower.lengths([long, "clear"]) == ([92, 3] if name == "vit" else [91, 2])
-        tower.truncate = False
-        with pytest.raises(UserError, match=rf"sentence 1 has 9. tokens; expected at most {tower.maximum_tokens}\."):
-            tower.prepare(["clear", long])
 
 
 @torch.no_grad()
@@ -285,7 +268,7 @@ def test_maximum_tokens_shortens_texts(models):
     tokens = open_clip.get_tokenizer(f"local-dir:{models['vit'].folder}")(TEXTS, context_length=5)
     padded = torch.nn.functional.pad(tokens, (0, 19))
     close(tower(tower.prepare(TEXTS)).pooled, models["vit"].network.encode_text(padded))
-    with pytest.raises(UserError, match=r"maximum_tokens is 25.*at most 24 tokens"):
+    with pytest.raises(UserError, match=r"maximum_tokens is 25; expected at most 24"):
         OpenClipTexts.build(models["vit"].texts | {"maximum_tokens": 25})
 
 
@@ -320,6 +303,15 @@ def test_without_weights_the_seed_decides(models):
     assert not torch.equal(values[0], values[2])
 
 
+def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch):
+    """Written by open_clip itself, because the published weights cannot be downloaded."""
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "RN50", CONFIGS["resnet"])
+    torch.save(open_clip.create_model("RN50").state_dict(), tmp_path / "weights.pt")
+    monkeypatch.setattr(open_clip, "download_pretrained", lambda tag: str(tmp_path / "weights.pt"))
+    tower = OpenClipTexts.build({"model": "RN50", "weights": "openai", "truncate": False, "maximum_tokens": None})
+    assert type(tower.network.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU"
+
+
 def test_a_file_of_a_library_model_is_normalised_as_its_published_weights():
     from trueneg.models.towers.open_clip_towers import _configuration
 
@@ -333,11 +325,10 @@ def test_a_file_of_a_library_model_is_normalised_as_its_published_weights():
         ({"model": "ViT-B32"}, ("ViT-B32 is not a model of open_clip", "ViT-B-32")),
         ({"model": "nowhere.json"}, ("nowhere.json: does not exist", "JSON configuration of open_clip")),
         ({"model": __file__.replace(".py", ".json")}, ("does not exist",)),
-        ({"model": "RN50", "weights": "openai"}, ("different activation", "RN50-quickgelu")),
         ({"model": "RN50-quickgelu", "weights": "openia"}, ("openia does not exist", "openai", "yfcc15m")),
         ({"weights": "nowhere.pt"}, ("nowhere.pt does not exist", "none for this model")),
         ({"weights": __file__}, (__file__, "complete state dict")),
-        ({"resolution": 7}, ("7", "open_clip_config.json")),
+        ({"resolution": 7}, ("open_clip_config.json", "output (H: 0, W: 0)")),
     ],
 )
 def test_unusable_models_and_weights_raise_an_error(models, changes, facts):

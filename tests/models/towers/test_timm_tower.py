@@ -39,7 +39,8 @@ def test_pooled_vectors_are_what_timm_gives_the_classifier(model):
     pooled, regions = tower(pixels)
     torch.testing.assert_close(pooled, expected, atol=1e-6, rtol=1e-6)
     assert not tower.training
-    assert tower.dimensions == tower.map_dimensions == pooled.shape[1] == regions.shape[1]
+    assert tower.dimensions == pooled.shape[1] == regions.shape[1]
+    assert tower.grid == regions.shape[2:]
 
 
 @torch.no_grad()
@@ -88,7 +89,7 @@ def test_tokens_that_a_network_does_not_keep_in_the_order_of_pixels_are_put_in_t
 @torch.no_grad()
 def test_networks_whose_map_timm_does_not_give_have_no_regions():
     tower = TimmTower.build(settings(model="crossvit_tiny_240"))
-    assert (tower.map_dimensions, tower.dimensions) == (None, 288)
+    assert (tower.grid, tower.dimensions) == (None, 288)
     assert tower(images(240, count=1)).regions is None
 
 

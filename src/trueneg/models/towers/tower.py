@@ -1,12 +1,15 @@
 """What all towers have in common: a vector per sample, regions where the network has them, and which blocks are trained."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
+
+STEM = re.compile(r"embed|shared|relative|conv1|ln_pre")  # parameters of a transformer that precede its layers
 
 
 class Embedded(NamedTuple):
@@ -26,12 +29,12 @@ class Tower(nn.Module):
 
     Attributes:
         dimensions: D, size of a sample's vector.
-        map_dimensions: D if the network also has a vector per region; None if it has none.
+        grid: rows and columns of the regions; None: the network has no vectors of regions.
         maximum_tokens: maximum length of a text, including start and end tokens; None: images, or no limit.
     """
 
     dimensions: int
-    map_dimensions: int | None = None
+    grid: Any = None
     maximum_tokens: int | None = None
 
     def forward(self, batch: Any) -> Embedded:
@@ -50,7 +53,10 @@ class Tower(nn.Module):
         raise NotImplementedError
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return the blocks that the library itself lists, from the input to the output; empty if it lists none."""
+        """Return the blocks that the library itself lists, from the input to the output; empty if it lists none.
+
+        The first is the stem or the embeddings; what belongs to no block follows the last one.
+        """
         return ()
 
     def files(self) -> dict[str, bytes]:
@@ -78,17 +84,22 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
     Raises:
         UserError: if the library lists no blocks, or fewer.
     """
-    if train == "all":
-        return
-    tower.requires_grad_(False)
-    if isinstance(train, Mapping):
+    if train == "none":
+        tower.requires_grad_(False)
+    elif isinstance(train, Mapping):
         blocks, count = tower.blocks(), train["last"]
         if len(blocks) < count:
             has = f"has {len(blocks)} blocks" if blocks else "is not divided into blocks by its library"
             raise UserError(f"{name}.train is last: {count}, but this network {has}; expected all, none or fewer blocks.")
-        trained = {id(parameter) for block in blocks[-count:] for parameter in block.parameters()}
-        for parameter in tower.parameters():
-            parameter.requires_grad_(id(parameter) in trained)
+        for block in blocks[: len(blocks) - count]:
+            block.requires_grad_(False)
+
+
+def transformer_blocks(network: nn.Module) -> Sequence[nn.Module]:
+    """Return the embeddings and the layers of a transformer of open_clip or transformers; empty if it is none."""
+    layers = next((module for module in network.modules() if isinstance(module, nn.ModuleList)), ())
+    stem = nn.ParameterList(value for name, value in network.named_parameters() if STEM.search(name))
+    return [stem, *layers] if layers else ()
 
 
 def state_checksum(network: nn.Module) -> str:
