@@ -81,7 +81,7 @@ def test_batch_normalisation_of_two_processes_is_that_of_the_whole_batch(tmp_pat
     for child in children:
         child.start()
     for child in children:
-        child.join(120)
+        child.join(400)
         assert child.exitcode == 0
     network, batch = norms_and_batch()
     whole = network(batch)

@@ -161,6 +161,9 @@ def test_two_views_are_versions_in_a_file_of_vectors(tmp_path):
     assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
     assert len(features(project)) == 1
     assert "Nothing to train" in project.trueneg("check", "study.yaml").stdout
+    exported = project.trueneg("export", next(iter(project.models())), "exported")
+    assert exported.returncode == 0, exported.stderr
+    assert (project.path / "exported/image/load.py").stat().st_mode & 0o077 == 0  # readable by its owner only
     moved = project.path / "moved"
     moved.mkdir()
     (project.path / "vectors.npy").rename(moved / "vectors.npy")

@@ -13,11 +13,12 @@ from torch import nn
 from torch.nn.functional import pad
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from trueneg.config.runs import source_key, training_kind
+from trueneg.config.runs import OF_GUIDE, source_key, training_kind
 from trueneg.data.images.image_source import read_source
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
 from trueneg.io.files import writable
+from trueneg.io.privacy import owner_only
 from trueneg.models.biovil import RegionProjection
 from trueneg.models.image_text import SharedSpace
 from trueneg.models.towers.sentence_transformers_tower import SentenceTransformerTower, tower_of_bert
@@ -55,7 +56,7 @@ def export_run(run: str, folder: Path, results: Path) -> None:
     record = store.record(identifier, RunRecord)
     about = {key: record[key] for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")}
     exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
-    with writable(folder):
+    with writable(folder), owner_only(True):  # an encoder may reveal the data that it was trained on
         for section, encoder in exported.items():
             _write(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
 
@@ -74,8 +75,11 @@ def _encoders(record: Mapping[str, Any], path: Path, results: Path) -> tuple[dic
     """Return the scale of similarities, and for each section the network (None: vectors of a file), its head and augmentation."""
     settings, towers, stored = record["settings"], dict[str, Any](), dict[str, StoredFeatures]()
     for section, recorded in record.get("towers", {}).items():
+        if section.startswith(OF_GUIDE):  # needed for training only
+            continue
         towers[section] = None if "path" in settings[section] else rebuild_tower(settings, section, recorded["weights"])
-        stored[section] = StoredFeatures(np.empty((0, 1, recorded["dimensions"], 1), np.float32), None, "", "")
+        versions = 3 if training_kind(settings) == "images" else 1  # only the first, the image itself, is exported
+        stored[section] = StoredFeatures(np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", "")
     frozen = Frozen(stored.get("encoder"), stored.get("text_encoder"))
     if training_kind(settings) == "images":
         source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")

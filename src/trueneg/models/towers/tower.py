@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trueneg.errors import UserError
 
-STEM = re.compile(r"embed|shared|relative|conv1|ln_pre")  # parameters of a transformer that precede its layers
+STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")  # parameters of a transformer that precede its layers
 
 
 class Embedded(NamedTuple):
