@@ -26,7 +26,7 @@ from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
-from trueneg.training.sentence_tokens import text_inputs
+from trueneg.training.text_inputs import text_inputs
 
 open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model (the extra towers)")
 

@@ -15,7 +15,7 @@ from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.models.towers.tower import as_embedded
 from trueneg.training.image_text_networks import Networks
-from trueneg.training.sentence_tokens import text_inputs
+from trueneg.training.text_inputs import text_inputs
 
 IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # affect memory and speed, not the result
 Source = PairSource | Benchmark

@@ -25,7 +25,7 @@ from trueneg.training.image_text_objectives import ImageTextObjective, data_chec
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
-from trueneg.training.sentence_tokens import text_inputs
+from trueneg.training.text_inputs import text_inputs
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 

@@ -54,7 +54,10 @@ class TimmTower(ImageTower):
         if is_remote and not published.has_weights:
             raise unknown_model(model, "timm with pretrained weights", timm.list_pretrained())
         download = explain_download(model, published.hf_hub_id or published.url) if is_remote else contextlib.nullcontext()
-        with reading(source or model, f"timm's {model} with resolution {resolution}", "Correct weights, model or resolution."), download:
+        with (
+            reading(source or model, f"timm's {model} with resolution {resolution}", "Correct weights, model or resolution."),
+            download,
+        ):
             if source:
                 state = _with_timm_names(read_tensors(source))
                 heads = [published.classifier] if isinstance(published.classifier, str) else published.classifier or []
