@@ -142,15 +142,14 @@ def test_no_download_is_announced_that_the_job_will_not_start(monkeypatch):
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize(("model", "remedy"), [("ViT-B-32", "ViT-B-32-quickgelu"), ("RN50-none", "RN50-quickgelu")])
-def test_unusable_clip_models_are_refused_before_their_weights_are_downloaded(model, remedy, capsys):
+def test_an_unknown_clip_model_is_refused_with_the_nearest_names(capsys):
     pytest.importorskip("open_clip")
-    clip = {"name": "open_clip", "model": model, "weights": "openai"}
+    clip = {"name": "open_clip", "model": "RN50-none", "weights": "openai"}
     studies = {"words": tiny_words(), "world": tiny_world(encoder=clip)}
     code, _, error = checked(capsys, **studies)
     assert code == 1
-    assert model in error
-    assert remedy in error
+    assert "RN50-none" in error
+    assert "RN50-quickgelu" in error
     assert refused_by_job(studies) in error
 
 
