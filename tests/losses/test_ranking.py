@@ -4,7 +4,9 @@ tests/losses/test_sentence_transformers.py runs it with the library.
 """
 
 import math
+import weakref
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -200,6 +202,77 @@ def test_queries_with_one_answer_are_not_negatives_of_each_other():
     book.assert_same(actual, expected, [model.words])
 
 
+class Dropping(nn.Module):
+    """A bag of words with dropout, which counts how many mini-batches' activations are alive when it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Parameter(torch.randn(WORDS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+        self.activations, self.rows, self.alive = [], [], 0
+
+    def forward(self, features):
+        self.alive = max(self.alive, sum(each() is not None for each in self.activations))
+        vectors = (self.words[features["input_ids"]] * features["attention_mask"][..., None]).sum(1)
+        factors = np.full(vectors.shape, 1.5)  # an array lives as long as the graph keeps the tensor that shares its memory
+        self.activations.append(weakref.ref(factors))
+        self.rows.append(len(vectors))
+        features["sentence_embedding"] = (nn.functional.dropout(vectors, 0.3, self.training) * torch.from_numpy(factors)).tanh()
+        return features
+
+
+@pytest.mark.parametrize("contrast", ["documents", "joint"])
+@pytest.mark.parametrize("size", [1, 2, 5, 50])
+@pytest.mark.parametrize("with_guide", [False, True])
+def test_mini_batches_give_the_loss_and_gradient_of_the_batch(contrast, size, with_guide):
+    """With dropout, and accumulated over two batches; the reference embeds the mini-batches at once with the same seeds."""
+    draws = torch.Generator().manual_seed(1)
+    batches = [[torch.randint(WORDS, (5, 3), generator=draws).tolist() for _ in range(3)] for _ in range(2)]
+    model, guide = Dropping(), Bag(1) if with_guide else None
+    estimator = Guided(0.05) if with_guide else Debiased(0.1)
+    options = {"contrast": contrast, "guide": guide}
+    loss = RankingLoss(model, estimator, 3.0, **options, mini_batch_size=size)
+    reference = RankingLoss(lambda features: {"sentence_embedding": features["embedding"]}, estimator, 3.0, **options)
+    values, gradients = [], []
+    for in_parts in (True, False):
+        torch.manual_seed(2)
+        model.zero_grad()
+        for columns in batches:
+            features = [tokenised(column) for column in columns]
+            if in_parts:
+                value = loss(features)
+            else:
+                for column in features:
+                    parts = zip(*(each.split(size) for each in column.values()), strict=True)
+                    rows = [model(dict(zip(column, part, strict=True)))["sentence_embedding"] for part in parts]
+                    column["embedding"] = torch.cat(rows)
+                value = reference(features)
+            values.append(value.item())
+            after = torch.get_rng_state()
+            (2 * value).backward()
+            assert torch.equal(torch.get_rng_state(), after)
+        gradients.append(model.words.grad.clone())
+        if in_parts:
+            assert max(model.rows) <= size
+            assert model.alive <= 1
+    assert model.alive > 1  # in the reference
+    assert values[:2] == pytest.approx(values[2:], rel=1e-12)
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-15)
+    assert gradients[0].any()
+    if with_guide:
+        assert max(len(each["input_ids"]) for each in guide.seen[: len(guide.seen) // 2]) <= size
+
+
+def test_mini_batches_embed_once_without_gradients():
+    model = Dropping().eval()
+    with torch.no_grad():
+        values = [
+            RankingLoss(model, Uncorrected(), mini_batch_size=size)([tokenised(column) for column in COLUMNS])
+            for size in (2, None)
+        ]
+    torch.testing.assert_close(*values, rtol=1e-12, atol=0)
+    assert model.rows == [2, 1] * 3 + [3] * 3
+
+
 def in_a_row(texts):
     lengths = torch.tensor([0, *map(len, texts)])
     return torch.tensor([word for text in texts for word in text]), lengths.cumsum(0)
@@ -304,6 +377,10 @@ def test_a_batch_of_one_pair_has_loss_and_gradient_0():
     assert loss_of([[[0]], [[1]], [[2]]], Uncorrected()).item() > 0  # with a hard negative
 
 
+def in_mini_batches(layout):
+    return RankingLoss(Bag(0), Uncorrected(), same_text=False, mini_batch_size=2)([layout(column) for column in COLUMNS])
+
+
 def labelled(classes, kind=torch.tensor):
     features = [tokenised(column) for column in COLUMNS]
     return RankingLoss(Bag(0), Oracle(), contrast="joint")(features, kind(classes))
@@ -317,6 +394,10 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
     [
         (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
         (lambda: RankingLoss(Bag(0), Uncorrected(), contrast="queries"), "contrast is 'queries'.*'joint'.*negative"),
+        (lambda: RankingLoss(Bag(0), Uncorrected(), mini_batch_size=0), "mini_batch_size is 0"),
+        (lambda: in_mini_batches(of_static_embedding), r"mini_batch_size.*offsets \(3,\)"),
+        (lambda: in_mini_batches(of_flash_attention), r"mini_batch_size.*cu_seq_lens_q \(4,\)"),
+        (lambda: in_mini_batches(lambda texts: tokenised(texts) | {"pixels": torch.ones(7, 2)}), r"pixels \(7, 2\)"),
         (lambda: loss_of(COLUMNS, Oracle(), contrast="joint"), "labels is missing"),
         (lambda: labelled([0, 1, 0], list), "labels is a list"),
         (lambda: labelled([0, 1]), r"labels has shape \(2,\); expected \(6,\)"),

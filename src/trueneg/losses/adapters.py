@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.checkpoint import checkpoint
 
 from trueneg.losses.base import Estimator, check_tensors, checked_shape, is_readable
 from trueneg.losses.cross_modal import CrossModalLoss
@@ -125,12 +126,15 @@ class RankingLoss(CrossModalLoss):
         chunk_size: see :class:`CrossModalLoss`.
         gather_distributed: use the candidates of all processes; every process must have the same batch size.
         contrast: ``"documents"``: candidates are the negatives of anchors; ``"joint"``: see above.
+        mini_batch_size: number of texts to embed at a time, so that the memory of large batches is that of a mini-batch; it is
+            embedded again, with the same random draws, once the gradient of its embeddings is complete (GradCache, Gao et al.,
+            2021). Loss and gradient stay those of the whole batch. For padded inputs. None: a whole column.
 
     Attributes:
         share_at_bound: scalar tensor, the share of the latest call's anchors that are at the estimator's lower bound.
 
     Raises:
-        ValueError: if the scale or the chunk size is not positive, the contrast is unknown, a guide is given
+        ValueError: if the scale, the chunk size or the mini-batch size is not positive, the contrast is unknown, a guide is given
             but not needed, it needs to tokenise texts but cannot, or its vectors do not have one length.
 
     Example:
@@ -154,6 +158,7 @@ class RankingLoss(CrossModalLoss):
         chunk_size: int | None = None,
         gather_distributed: bool = False,
         contrast: str = "documents",
+        mini_batch_size: int | None = None,
     ):
         options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
         super().__init__(estimator, "text", decoupled=decoupled, **options)
@@ -162,6 +167,8 @@ class RankingLoss(CrossModalLoss):
         if contrast not in CONTRASTS:
             reason = "Contrasts between anchors alone are not offered: without the positive, their loss can be negative"
             raise ValueError(f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. {reason}.")
+        if mini_batch_size is not None and mini_batch_size < 1:
+            raise ValueError(f"mini_batch_size is {mini_batch_size}; expected a positive number of texts, or None.")
         needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
         if guide is not None and not needs_guide:
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
@@ -173,6 +180,7 @@ class RankingLoss(CrossModalLoss):
         self.decode = _decoder(model, guide)
         self.same_text = same_text
         self.contrast = contrast
+        self.mini_batch_size = mini_batch_size
 
     def forward(  # type: ignore[override]  # the signature that the trainer expects
         self, sentence_features: Iterable[Features], labels: Any = None, class_probability: float | Tensor | None = None
@@ -186,7 +194,8 @@ class RankingLoss(CrossModalLoss):
             class_probability: η of each pair, (B,), or a single number; overrides the estimator's own.
 
         Raises:
-            ValueError: if there are fewer than two columns, token ids are needed but missing, or a text has no vector.
+            ValueError: if there are fewer than two columns, token ids are needed but missing, a text has no vector, or a column
+                cannot be split into mini-batches.
         """
         if isinstance(labels, Mapping):
             labels, class_probability = labels.get("label"), labels["class_probability"]
@@ -195,7 +204,7 @@ class RankingLoss(CrossModalLoss):
             raise ValueError(f"The batch has {len(columns)} columns; expected anchors, positives and any hard negatives.")
         exclude = self._same_texts(columns) if self.same_text else None  # before embedding, because modules modify the features
         copies = [dict(features) for features in columns]
-        anchors, candidates = _embedded(self.model, columns)
+        anchors, candidates = _embedded(self.model, columns, self.mini_batch_size)
         if self.estimator.needs_labels and isinstance(labels, Tensor) and len(labels) == len(anchors):
             labels = torch.cat((labels, labels.new_full((len(candidates) - len(anchors),), -1, dtype=torch.int64)))
         if len(candidates) == 1 and not self.gather_distributed:
@@ -218,14 +227,14 @@ class RankingLoss(CrossModalLoss):
         """Return the settings, for the model card that sentence-transformers writes."""
         settings = {"estimator": repr(self.estimator), "scale": self.scale, "guide": self.guide, "same_text": self.same_text}
         settings |= {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
-        return settings | {"contrast": self.contrast}
+        return settings | {"contrast": self.contrast, "mini_batch_size": self.mini_batch_size}
 
     @torch.no_grad()
     def _similarities(self, anchors: Tensor, candidates: Tensor, columns: list[Any]) -> dict[str, Tensor]:
         """Return the known similarities by their names, from the columns' features or, without a guide, the model's vectors."""
         with outside_autocast(anchors.device):
             if self.guide is not None:
-                anchors, candidates = _embedded(self._rated, columns)
+                anchors, candidates = _embedded(self._rated, columns, self.mini_batch_size)
                 anchors, candidates = _joint(anchors, candidates) if self.contrast == "joint" else (anchors, candidates)
             everyone, rank = gathered_rows(candidates.detach(), len(anchors), self.gather_distributed)
             similarity = anchors @ everyone.mT
@@ -275,11 +284,42 @@ def _joint(anchors: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat((anchors, candidates[: len(anchors)]), dim=1), torch.cat((documents, queries, after))
 
 
-def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) -> list[Tensor]:
+def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any], mini_batch_size: int | None) -> list[Tensor]:
     """Return unit embeddings of the first column, (B, D), and of the others, (B + H, D)."""
-    first, *others = (model(features)["sentence_embedding"] for features in columns)
+    first, *others = (_of_column(model, features, mini_batch_size) for features in columns)
     with outside_autocast(first.device):
         return [unit_length(each) for each in single_precision(first, torch.cat(others))]
+
+
+def _of_column(model: Callable[..., Mapping[str, Tensor]], features: Any, size: int | None) -> Tensor:
+    """Return the embeddings of a column; mini-batches keep no activations and are embedded again in the backward pass.
+
+    The engine recomputes a mini-batch when its gradient is complete, and finishes its backward pass before the next one. The
+    graph is that of one forward pass, so that DistributedDataParallel reduces each gradient once.
+
+    Raises:
+        ValueError: if a tensor of the features does not have one row per text.
+    """
+    if size is None:
+        return model(features)["sentence_embedding"]
+    tensors = {key: each for key, each in features.items() if isinstance(each, Tensor) and each.dim() and key != "prompt_length"}
+    if {"offsets", "cu_seq_lens_q"} & set(tensors) or len({len(each) for each in tensors.values()}) != 1:
+        shapes = ", ".join(f"{key} {tuple(each.shape)}" for key, each in tensors.items())
+        raise ValueError(f"mini_batch_size needs tensors with one row per text, but found {shapes}; pass mini_batch_size=None.")
+
+    forward = getattr(model, "forward", None)
+
+    def embedded(part: Features) -> Tensor:
+        if getattr(model, "forward", None) != forward:  # MatryoshkaLoss puts it back before the backward pass
+            problem = "mini_batch_size embeds texts again in the backward pass, but the model's forward has been replaced"
+            raise ValueError(f"{problem}; pass mini_batch_size=None within a loss that replaces it, such as MatryoshkaLoss.")
+        return model(dict(part))["sentence_embedding"]  # a copy, because modules modify the features
+
+    rows = zip(*(each.split(size) for each in tensors.values()), strict=True)
+    parts = [features | dict(zip(tensors, part, strict=True)) for part in rows]
+    if not torch.is_grad_enabled():
+        return torch.cat([embedded(part) for part in parts])
+    return torch.cat([checkpoint(embedded, part, use_reentrant=False) for part in parts])
 
 
 def _token_ids(features: Features, needs: str, remedy: str) -> Tensor:
