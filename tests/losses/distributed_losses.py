@@ -3,6 +3,8 @@
 Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process has its share of the batch.
 """
 
+import contextlib
+import itertools
 import json
 import os
 import sys
@@ -131,10 +133,45 @@ def of_texts(share, first, second, further, several, inputs):
         width = int(mask.sum(1).max())
         tokens = {"input_ids": ids[:, :width], "attention_mask": mask[:, :width], "guide": guides[column][share]}
         features.append({name: each.to(embedding.device) for name, each in tokens.items()} | {"model": embedding})
-    for estimator, guide in ((Debiased(0.1), None), (Guided(0.1), None), (Guided(0.1), Embedded("guide"))):
-        loss = RankingLoss(Embedded("model"), estimator, 3.0, guide, gather_distributed=several)
-        value = loss(features)
-        yield f"texts, {estimator.name}, guide: {guide is not None}", value, gradients(value, inputs)
+    labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(first.device)
+    estimators = (Debiased(0.1), None), (Guided(0.1), None), (Guided(0.1), Embedded("guide")), (Oracle(), None)
+    for (estimator, guide), contrast, size in itertools.product(estimators, ("documents", "joint"), (None, 3)):
+        options = {"contrast": contrast, "mini_batch_size": size, "chunk_size": size, "gather_distributed": several}
+        value = RankingLoss(Embedded("model"), estimator, 3.0, guide, **options)(features, labels)
+        name = f"texts, {estimator.name}, guide: {guide is not None}, {contrast}, {size}"
+        yield name, value, gradients(value, inputs)
+    for size in (None, 3):
+        yield f"wrapped network, {size}", *of_wrapped(features, size, several, inputs)
+
+
+def of_wrapped(features, size, several, inputs):
+    """Accumulate the gradients of two batches in a network, which DistributedDataParallel averages over the processes.
+
+    Its projection is returned in place of the gradient for the scale.
+    """
+    torch.manual_seed(4)
+    layers = torch.nn.Linear(5, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)
+    network = torch.nn.Sequential(*layers).to(inputs[0].device, torch.float64)
+    parameters = list(network.parameters())
+    network = torch.nn.parallel.DistributedDataParallel(network) if several else network
+    loss = RankingLoss(
+        lambda column: {"sentence_embedding": network(column["model"])},
+        Guided(0.1),
+        3.0,
+        gather_distributed=several,
+        contrast="joint",
+        mini_batch_size=size,
+    )
+    batches = [[{name: each.detach() for name, each in column.items()} for column in features] for _ in range(2)]
+    for column in batches[1]:
+        column["model"] = column["model"].flip(1)
+    with network.no_sync() if several else contextlib.nullcontext():
+        first = loss(batches[0])
+        first.backward()
+    second = loss(batches[1])
+    second.backward()
+    gradient = torch.cat([parameter.grad.flatten() for parameter in parameters])
+    return first + second, [*(torch.zeros_like(each) for each in inputs[:3]), gradient @ torch.randn(len(gradient)).to(gradient)]
 
 
 def of_asymmetric(share, first, second, scale, several, inputs):

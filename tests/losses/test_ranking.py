@@ -4,7 +4,9 @@ tests/losses/test_sentence_transformers.py runs it with the library.
 """
 
 import math
+import weakref
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +14,18 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.losses import by_the_book as book
-from trueneg.losses import CrossModalLoss, Debiased, Guided, Oracle, Removed, Uncorrected
+from trueneg.losses import (
+    Bayesian,
+    CrossModalLoss,
+    Debiased,
+    Guided,
+    HardNegative,
+    Oracle,
+    Quantile,
+    Removed,
+    Reweighted,
+    Uncorrected,
+)
 from trueneg.losses.adapters import RankingLoss
 
 WORDS = 4
@@ -49,27 +62,38 @@ def loss_of(columns, estimator, **options):
     return RankingLoss(Bag(0), estimator, 3.0, **options)([tokenised(column) for column in columns])
 
 
-def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled):
-    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the remaining negatives."""
+def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=False, labels=None):
+    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the remaining negatives.
+
+    Joint contrasts add the other anchors, and the candidates of other pairs beside the positive. An anchor is left out with its
+    positive. ``labels`` are the classes of the pairs.
+    """
     embed = [[sum(model.words[word] for word in text) / len(text) for text in column] for column in columns]
     rate = [[sum(rating.words[word] for word in text).detach() / len(text) for text in column] for column in columns]
     anchors, candidates, losses = columns[0], [text for column in columns[1:] for text in column], []
     vectors, rated = ([each for column in table[1:] for each in column] for table in (embed, rate))
     for i, anchor in enumerate(anchors):
-        cosines = [book.cosine(embed[0][i], vector) for vector in vectors]
-        rates = [book.cosine(rate[0][i], vector) for vector in rated]
+        threshold = None if margin is None else book.cosine(rate[0][i], rated[i]) - margin
+        blocks = [(embed[0][i], rate[0][i], vectors, rated, candidates, candidates)]
+        if joint:
+            blocks.append((embed[0][i], rate[0][i], embed[0], rate[0], anchors, columns[1]))
+            blocks.append((vectors[i], rated[i], vectors, rated, candidates, candidates))
         negatives = [
-            3.0 * cosine
-            for j, (cosine, text) in enumerate(zip(cosines, candidates, strict=True))
-            if j != i
-            and not (same_text and text in (anchor, candidates[i]))
-            and (margin is None or rates[j] <= rates[i] - margin)
+            3.0 * book.cosine(vector, others[j])
+            for block, (vector, guide, others, guides, texts, partners) in enumerate(blocks)
+            for j in range(len(others))
+            if (j if block == 0 else j % len(anchors)) != i
+            and not (same_text and (texts[j] in (anchor, candidates[i]) or partners[j] in (anchor, candidates[i])))
+            and (threshold is None or book.cosine(guide, guides[j]) <= threshold)
+            and not (labels and j < len(anchors) and labels[j] == labels[i])
         ]
-        positive = 3.0 * cosines[i]
+        positive = 3.0 * book.cosine(embed[0][i], vectors[i])
         if not negatives:
             losses.append(0.0 * positive)
             continue
-        mass = book.uncorrected([positive], negatives) if eta is None else book.debiased([positive], negatives, eta, -3.0)
+        eta_of_anchor = eta[i] if isinstance(eta, list) else eta
+        corrected = None if eta is None else book.debiased([positive], negatives, eta_of_anchor, -3.0)
+        mass = book.uncorrected([positive], negatives) if eta is None else corrected
         losses.append(torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass))
     return sum(losses) / len(losses)
 
@@ -81,8 +105,9 @@ def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled):
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
-def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
+def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled, joint):
     margin, eta = settings
     model, guide = Bag(0), Bag(1)
     estimator = Uncorrected() if eta is None else Debiased(eta)
@@ -90,9 +115,10 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled):
         estimator = Guided(margin)
     rating = guide if with_guide and margin is not None else model
     options = {"same_text": same_text, "decoupled": decoupled, "guide": guide if rating is guide else None}
+    options["contrast"] = "joint" if joint else "documents"
     features = [tokenised(column, width=number) for number, column in enumerate(columns)]
     actual = RankingLoss(model, estimator, 3.0, **options)(features)
-    expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled)
+    expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint)
     book.assert_same(actual, expected, [model.words, guide.words])
 
 
@@ -108,6 +134,143 @@ def test_equal_texts_are_not_negatives():
     expected = CrossModalLoss(Uncorrected(), "text").of_features(*unit, 3.0, exclude=exclude).loss
     torch.testing.assert_close(loss_of(COLUMNS, Uncorrected()), expected)
     assert loss_of(COLUMNS, Uncorrected(), same_text=False) > expected
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_labels_and_class_probabilities_apply_to_joint_contrasts(chunk_size):
+    """Hard negatives have no class, or that of a pair."""
+    columns, eta = [tokenised(column) for column in COLUMNS], [0.3, 0.0, 0.1]
+    options = {"same_text": False, "decoupled": False, "joint": True}
+    for estimator, known, facts in (
+        (Oracle(), {"labels": torch.tensor([0, 1, 0])}, {"eta": None, "labels": [0, 1, 0]}),
+        (Oracle(), {"labels": torch.tensor([0, 1, 0, -1, -1, -1])}, {"eta": None, "labels": [0, 1, 0]}),
+        (Debiased(), {"class_probability": torch.tensor(eta, dtype=torch.float64)}, {"eta": eta}),
+    ):
+        model = Bag(0)
+        loss = RankingLoss(model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size)
+        actual = loss([dict(column) for column in columns], **known)
+        book.assert_same(actual, by_a_loop(model, COLUMNS, model, None, **facts, **options), [model.words])
+    loss = RankingLoss(Bag(0), Oracle(), 3.0, same_text=False, contrast="joint")
+    classes = torch.tensor([0, 1, 0, 1, 2, 2])  # the hard negative of pair 0 has the class of pair 1
+    with_class, without = (loss([dict(column) for column in columns], labels) for labels in (classes, classes[:3]))
+    assert with_class < without
+
+
+JOINT = [
+    Debiased(0.1),
+    HardNegative(1.0, 0.1),
+    Bayesian(0.8, 1.0, 0.1),
+    Quantile(0.3),
+    Removed(0.2),
+    Removed(0.2, top_k=2),
+    Reweighted(),
+    Guided(),
+    Guided(0.1, "relative"),
+]
+
+
+@pytest.mark.parametrize("estimator", JOINT, ids=repr)
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_each_estimator_gets_the_negatives_of_joint_contrasts_and_no_other_column(estimator, chunk_size):
+    model, draws = Bag(0), torch.Generator().manual_seed(3)
+    columns = [torch.randint(WORDS, (4, 3), generator=draws).tolist() for _ in range(3)]
+    loss = RankingLoss(model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size)
+    actual = loss([tokenised(column) for column in columns])
+    a, c, hard = (nn.functional.normalize(model.words[torch.tensor(column)].mean(1), dim=-1) for column in columns)
+    documents, expected = torch.cat((c, hard)), 0.0
+    for i in range(4):
+        others = [j for j in range(8) if j % 4 != i]
+        cosines = torch.cat((documents[[j for j in range(8) if j != i]] @ a[i], a[others[:3]] @ a[i], documents[others] @ c[i]))
+        positive = (a[i] @ c[i])[None]
+        known = {"similarity": cosines.detach()[None], "positive_similarity": positive.detach()}
+        mass = estimator(3.0 * positive, 3.0 * cosines[None], floor=-3.0, **known)
+        expected += book.anchor_loss(3.0 * positive[0], mass.exp()[0]) / 4
+    book.assert_same(actual, expected, [model.words])
+
+
+def test_queries_with_one_answer_are_not_negatives_of_each_other():
+    """Anchors 0 and 1 differ but share their positive; to both, only pair 2 is negative."""
+    anchors, positives = [[0], [1], [2]], [[3], [3], [0, 1]]
+    model = Bag(0)
+    actual = RankingLoss(model, Uncorrected(), 3.0, contrast="joint")([tokenised(column) for column in (anchors, positives)])
+    a, c = ([model.words[text].mean(0) for text in column] for column in (anchors, positives))
+    expected = 0.0
+    for i, others in enumerate(([2], [2], [0, 1])):
+        cosines = [book.cosine(*each) for j in others for each in ((a[i], c[j]), (a[i], a[j]), (c[i], c[j]))]
+        positive = 3.0 * book.cosine(a[i], c[i])
+        expected += book.anchor_loss(positive, book.uncorrected([positive], [3.0 * each for each in cosines])) / 3
+    book.assert_same(actual, expected, [model.words])
+
+
+class Dropping(nn.Module):
+    """A bag of words with dropout, which counts how many mini-batches' activations are alive when it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Parameter(torch.randn(WORDS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+        self.activations, self.rows, self.alive = [], [], 0
+
+    def forward(self, features):
+        self.alive = max(self.alive, sum(each() is not None for each in self.activations))
+        vectors = (self.words[features["input_ids"]] * features["attention_mask"][..., None]).sum(1)
+        factors = np.full(vectors.shape, 1.5)  # an array lives as long as the graph keeps the tensor that shares its memory
+        self.activations.append(weakref.ref(factors))
+        self.rows.append(len(vectors))
+        features["sentence_embedding"] = (nn.functional.dropout(vectors, 0.3, self.training) * torch.from_numpy(factors)).tanh()
+        return features
+
+
+@pytest.mark.parametrize("contrast", ["documents", "joint"])
+@pytest.mark.parametrize("size", [1, 2, 5, 50])
+@pytest.mark.parametrize("with_guide", [False, True])
+def test_mini_batches_give_the_loss_and_gradient_of_the_batch(contrast, size, with_guide):
+    """With dropout, and accumulated over two batches; the reference embeds the mini-batches at once with the same seeds."""
+    draws = torch.Generator().manual_seed(1)
+    batches = [[torch.randint(WORDS, (5, 3), generator=draws).tolist() for _ in range(3)] for _ in range(2)]
+    model, guide = Dropping(), Bag(1) if with_guide else None
+    estimator = Guided(0.05) if with_guide else Debiased(0.1)
+    options = {"contrast": contrast, "guide": guide}
+    loss = RankingLoss(model, estimator, 3.0, **options, mini_batch_size=size)
+    reference = RankingLoss(lambda features: {"sentence_embedding": features["embedding"]}, estimator, 3.0, **options)
+    values, gradients = [], []
+    for in_parts in (True, False):
+        torch.manual_seed(2)
+        model.zero_grad()
+        for columns in batches:
+            features = [tokenised(column) for column in columns]
+            if in_parts:
+                value = loss(features)
+            else:
+                for column in features:
+                    parts = zip(*(each.split(size) for each in column.values()), strict=True)
+                    rows = [model(dict(zip(column, part, strict=True)))["sentence_embedding"] for part in parts]
+                    column["embedding"] = torch.cat(rows)
+                value = reference(features)
+            values.append(value.item())
+            after = torch.get_rng_state()
+            (2 * value).backward()
+            assert torch.equal(torch.get_rng_state(), after)
+        gradients.append(model.words.grad.clone())
+        if in_parts:
+            assert max(model.rows) <= size
+            assert model.alive <= 1
+    assert model.alive > 1  # in the reference
+    assert values[:2] == pytest.approx(values[2:], rel=1e-12)
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-15)
+    assert gradients[0].any()
+    if with_guide:
+        assert max(len(each["input_ids"]) for each in guide.seen[: len(guide.seen) // 2]) <= size
+
+
+def test_mini_batches_embed_once_without_gradients():
+    model = Dropping().eval()
+    with torch.no_grad():
+        values = [
+            RankingLoss(model, Uncorrected(), mini_batch_size=size)([tokenised(column) for column in COLUMNS])
+            for size in (2, None)
+        ]
+    torch.testing.assert_close(*values, rtol=1e-12, atol=0)
+    assert model.rows == [2, 1] * 3 + [3] * 3
 
 
 def in_a_row(texts):
@@ -214,6 +377,15 @@ def test_a_batch_of_one_pair_has_loss_and_gradient_0():
     assert loss_of([[[0]], [[1]], [[2]]], Uncorrected()).item() > 0  # with a hard negative
 
 
+def in_mini_batches(layout):
+    return RankingLoss(Bag(0), Uncorrected(), same_text=False, mini_batch_size=2)([layout(column) for column in COLUMNS])
+
+
+def labelled(classes, kind=torch.tensor):
+    features = [tokenised(column) for column in COLUMNS]
+    return RankingLoss(Bag(0), Oracle(), contrast="joint")(features, kind(classes))
+
+
 PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
 
 
@@ -221,6 +393,14 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
     ("call", "message"),
     [
         (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
+        (lambda: RankingLoss(Bag(0), Uncorrected(), contrast="queries"), "contrast is 'queries'.*'joint'.*negative"),
+        (lambda: RankingLoss(Bag(0), Uncorrected(), mini_batch_size=0), "mini_batch_size is 0"),
+        (lambda: in_mini_batches(of_static_embedding), r"mini_batch_size.*offsets \(3,\)"),
+        (lambda: in_mini_batches(of_flash_attention), r"mini_batch_size.*cu_seq_lens_q \(4,\)"),
+        (lambda: in_mini_batches(lambda texts: tokenised(texts) | {"pixels": torch.ones(7, 2)}), r"pixels \(7, 2\)"),
+        (lambda: loss_of(COLUMNS, Oracle(), contrast="joint"), "labels is missing"),
+        (lambda: labelled([0, 1, 0], list), "labels is a list"),
+        (lambda: labelled([0, 1]), r"labels has shape \(2,\); expected \(6,\)"),
         (lambda: RankingLoss(Bag(0), Debiased(0.1), guide=Bag(1)), "guide is given.*Debiased"),
         (lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")), "guide.*Bag.*preprocess"),
         (lambda: RankingLoss(with_words(0, longest=512), Guided(), guide=with_words(1, longest=128)), "guide.*Bag.*preprocess"),

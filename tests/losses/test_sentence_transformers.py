@@ -1,5 +1,6 @@
 """RankingLoss equals the losses of sentence-transformers and works with its trainer."""
 
+import inspect
 import math
 
 import pytest
@@ -79,6 +80,40 @@ def test_guided_equals_gist_embed_loss_between_columns(models, columns, margin, 
     assert_same(model, ours, theirs, columns)
     plain = RankingLoss(model, Uncorrected(), scale=5.0)
     assert ours(features(model, columns)) < plain(features(model, columns))  # so something was removed
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("size", [None, 2])
+def test_joint_contrasts_equal_multiple_negatives_ranking_loss(models, columns, size):
+    if "directions" not in inspect.signature(losses.MultipleNegativesRankingLoss).parameters:
+        pytest.skip("this version has no directions")
+    model, _ = models
+    directions = ("query_to_doc", "query_to_query", "doc_to_doc")
+    ours = RankingLoss(model, Uncorrected(), 5.0, contrast="joint", mini_batch_size=size)
+    assert_same(model, ours, losses.MultipleNegativesRankingLoss(model, scale=5.0, directions=directions), columns)
+
+
+@pytest.mark.parametrize(("margin", "strategy"), [(0.0, "absolute"), (0.05, "absolute"), (0.1, "relative")])
+def test_joint_contrasts_equal_gist_embed_loss_with_two_columns(models, margin, strategy):
+    """The guide rates each positive below 1 − margin, so that GISTEmbedLoss leaves a text out of its own negatives."""
+    model, guide = models
+    ours = RankingLoss(model, Guided(margin, strategy), scale=5.0, guide=guide, contrast="joint")
+    theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=margin, margin_strategy=strategy)
+    assert_same(model, ours, theirs, 2)
+    plain = RankingLoss(model, Uncorrected(), scale=5.0, contrast="joint")
+    assert ours(features(model, 2)) < plain(features(model, 2))
+
+
+def test_mini_batches_train_as_cached_multiple_negatives_ranking_loss(folders, tmp_path):
+    (expected, wanted), (trainer, values) = (
+        trained(folders[0], tmp_path, 3, loss_of)
+        for loss_of in (
+            lambda model: losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=2),
+            lambda model: RankingLoss(model, Uncorrected(), mini_batch_size=2),
+        )
+    )
+    assert values == pytest.approx(wanted, abs=1e-4)
+    torch.testing.assert_close(embeddings(trainer.model), embeddings(expected.model), rtol=1e-4, atol=1e-4)
 
 
 def test_without_a_guide_the_models_embeddings_are_used(models):
@@ -264,3 +299,6 @@ def test_it_works_within_matryoshka_loss(models):
     model, _ = models
     ours, theirs = RankingLoss(model, Uncorrected()), losses.MultipleNegativesRankingLoss(model)
     assert_same(model, *(losses.MatryoshkaLoss(model, each, [16, 4]) for each in (ours, theirs)), 3)
+    in_parts = losses.MatryoshkaLoss(model, RankingLoss(model, Uncorrected(), mini_batch_size=2), [16, 4])
+    with pytest.raises(ValueError, match=r"mini_batch_size=None.*MatryoshkaLoss"):
+        in_parts(features(model, 3), None).backward()

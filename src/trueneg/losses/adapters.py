@@ -11,13 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.checkpoint import checkpoint
 
-from trueneg.losses.base import Estimator, is_readable
+from trueneg.losses.base import Estimator, check_tensors, checked_shape, is_readable
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision, unit_length
 
 Features = Mapping[str, Any]  # a column of texts tokenised by sentence-transformers, with the entries that its modules add
 NOT_TEXT = {"pixel_values", "pixel_values_videos", "input_features", "input_values"}
+CONTRASTS = ("documents", "joint")
 
 
 def _check_unit_length(name: str, features: Tensor) -> None:
@@ -91,10 +93,21 @@ class RankingLoss(CrossModalLoss):
     The first column of a batch holds the anchors a, the second their positives, and any others hard negatives. The candidates c
     are the texts of all columns but the first, and an anchor's negatives are all candidates but its positive.
 
-    ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). ``Guided()`` without
-    ``same_text`` is ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and
-    ``contrast_positives``: anchors are not negatives of each other here. A ``label`` column gives the classes for ``Oracle``; for
-    a column of class probabilities, see :class:`ClassProbabilityCollator`.
+    With ``contrast="joint"``, the N negatives of pair i are those above, the other anchors, and, for its positive, the candidates
+    of the other pairs, as in GTE (Li et al., 2023) and Qwen3-Embedding (Zhang et al., 2025):
+
+    .. math:: \{u\}_i = \{\gamma \cos(a_i, c_j)\}_{j \ne i} \cup \{\gamma \cos(a_i, a_j)\}_{j \ne i}
+              \cup \{\gamma \cos(c_i, c_j)\}_{j \text{ of another pair}}
+
+    The estimator sees one set of negatives. Each added one has the class of its text, and the guide rates its two texts; the
+    threshold stays the similarity of the anchor and its positive, and so do the draws from which η is subtracted.
+
+    ``Uncorrected()`` without ``same_text`` is ``MultipleNegativesRankingLoss``: InfoNCE (Oord et al., 2018). With a joint
+    contrast, its directions are query to document, query to query and document to document. ``Guided()`` without ``same_text`` is
+    ``GISTEmbedLoss`` (Solatorio, 2024) at temperature 1/γ without its ``contrast_anchors`` and ``contrast_positives``. With both,
+    and two columns, it is the joint contrast, except that a text can be its own negative there; hard negatives are not compared
+    with positives there. A ``label`` column gives the classes for ``Oracle``; for a column of class probabilities, see
+    :class:`ClassProbabilityCollator`.
 
     Args:
         model: a ``SentenceTransformer``, or any module that is called with the features of a column and returns a mapping with
@@ -108,16 +121,21 @@ class RankingLoss(CrossModalLoss):
             equal ids, the last one counts. None: the model's own embeddings.
         same_text: leave out candidates whose token ids equal those of the anchor or of its positive. Token ids are compared
             because dropout makes the embeddings of equal texts differ; a prompt counts as part of the text. For text-only inputs.
+            In a joint contrast, an anchor is also left out where its positive is.
         decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
         chunk_size: see :class:`CrossModalLoss`.
         gather_distributed: use the candidates of all processes; every process must have the same batch size.
+        contrast: ``"documents"``: candidates are the negatives of anchors; ``"joint"``: see above.
+        mini_batch_size: number of texts to embed at a time, so that the memory of large batches is that of a mini-batch; it is
+            embedded again, with the same random draws, once the gradient of its embeddings is complete (GradCache, Gao et al.,
+            2021). Loss and gradient stay those of the whole batch. For padded inputs. None: a whole column.
 
     Attributes:
         share_at_bound: scalar tensor, the share of the latest call's anchors that are at the estimator's lower bound.
 
     Raises:
-        ValueError: if the scale or the chunk size is not positive, a guide is given but not needed, it needs to tokenise texts
-            but cannot, or its vectors do not have one length.
+        ValueError: if the scale, the chunk size or the mini-batch size is not positive, the contrast is unknown, a guide is given
+            but not needed, it needs to tokenise texts but cannot, or its vectors do not have one length.
 
     Example:
         >>> from trueneg.losses import Debiased
@@ -139,11 +157,18 @@ class RankingLoss(CrossModalLoss):
         decoupled: bool = False,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
+        contrast: str = "documents",
+        mini_batch_size: int | None = None,
     ):
         options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
         super().__init__(estimator, "text", decoupled=decoupled, **options)
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
+        if contrast not in CONTRASTS:
+            reason = "Contrasts between anchors alone are not offered: without the positive, their loss can be negative"
+            raise ValueError(f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. {reason}.")
+        if mini_batch_size is not None and mini_batch_size < 1:
+            raise ValueError(f"mini_batch_size is {mini_batch_size}; expected a positive number of texts, or None.")
         needs_guide = estimator.needs_similarity or estimator.needs_positive_similarity
         if guide is not None and not needs_guide:
             raise ValueError(f"guide is given, but {estimator} needs no similarity; expected None.")
@@ -154,6 +179,8 @@ class RankingLoss(CrossModalLoss):
         self.guide = None if guide is None else guide.eval()
         self.decode = _decoder(model, guide)
         self.same_text = same_text
+        self.contrast = contrast
+        self.mini_batch_size = mini_batch_size
 
     def forward(  # type: ignore[override]  # the signature that the trainer expects
         self, sentence_features: Iterable[Features], labels: Any = None, class_probability: float | Tensor | None = None
@@ -167,7 +194,8 @@ class RankingLoss(CrossModalLoss):
             class_probability: η of each pair, (B,), or a single number; overrides the estimator's own.
 
         Raises:
-            ValueError: if there are fewer than two columns, token ids are needed but missing, or a text has no vector.
+            ValueError: if there are fewer than two columns, token ids are needed but missing, a text has no vector, or a column
+                cannot be split into mini-batches.
         """
         if isinstance(labels, Mapping):
             labels, class_probability = labels.get("label"), labels["class_probability"]
@@ -176,19 +204,21 @@ class RankingLoss(CrossModalLoss):
             raise ValueError(f"The batch has {len(columns)} columns; expected anchors, positives and any hard negatives.")
         exclude = self._same_texts(columns) if self.same_text else None  # before embedding, because modules modify the features
         copies = [dict(features) for features in columns]
-        anchors, candidates = _embedded(self.model, columns)
+        anchors, candidates = _embedded(self.model, columns, self.mini_batch_size)
         if self.estimator.needs_labels and isinstance(labels, Tensor) and len(labels) == len(anchors):
             labels = torch.cat((labels, labels.new_full((len(candidates) - len(anchors),), -1, dtype=torch.int64)))
         if len(candidates) == 1 and not self.gather_distributed:
             self.share_at_bound = torch.zeros(())
             return 0 * anchors.sum()  # the last batch of an epoch may hold one pair, without any negative
-        rated: dict[str, Any] = {}
-        if self.needs_guide:
-            with torch.no_grad(), outside_autocast(anchors.device):
-                first, others = (anchors, candidates) if self.guide is None else _embedded(self._rated, copies)
-                everyone, rank = gathered_rows(others.detach(), len(first), self.gather_distributed)
-                similarity = first @ everyone.mT
-            rated = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(first))}
+        if self.contrast == "joint":
+            if self.estimator.needs_labels:
+                check_tensors(labels=labels)
+                labels = checked_shape("labels", labels, (len(candidates),))
+                labels = torch.cat((labels, labels[: len(anchors)], labels))
+            own = self._own_samples(len(anchors), len(candidates), anchors.device)
+            exclude = own if exclude is None else exclude | own
+            anchors, candidates = _joint(anchors, candidates)
+        rated = self._similarities(anchors, candidates, copies) if self.needs_guide else {}
         terms = self.of_features(anchors, candidates, self.scale, class_probability, labels=labels, exclude=exclude, **rated)
         self.share_at_bound = terms.at_bound.float().mean()
         return terms.loss
@@ -196,7 +226,19 @@ class RankingLoss(CrossModalLoss):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, for the model card that sentence-transformers writes."""
         settings = {"estimator": repr(self.estimator), "scale": self.scale, "guide": self.guide, "same_text": self.same_text}
-        return settings | {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
+        settings |= {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
+        return settings | {"contrast": self.contrast, "mini_batch_size": self.mini_batch_size}
+
+    @torch.no_grad()
+    def _similarities(self, anchors: Tensor, candidates: Tensor, columns: list[Any]) -> dict[str, Tensor]:
+        """Return the known similarities by their names, from the columns' features or, without a guide, the model's vectors."""
+        with outside_autocast(anchors.device):
+            if self.guide is not None:
+                anchors, candidates = _embedded(self._rated, columns, self.mini_batch_size)
+                anchors, candidates = _joint(anchors, candidates) if self.contrast == "joint" else (anchors, candidates)
+            everyone, rank = gathered_rows(candidates.detach(), len(anchors), self.gather_distributed)
+            similarity = anchors @ everyone.mT
+        return {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(anchors))}
 
     def _rated(self, features: Features) -> Mapping[str, Tensor]:
         """Return the guide's output for a column tokenised for the model."""
@@ -208,23 +250,76 @@ class RankingLoss(CrossModalLoss):
         return guide({key: each.to(device) if isinstance(each, Tensor) else each for key, each in tokenised.items()})
 
     def _same_texts(self, columns: list[Features]) -> Tensor:
-        """Return (B, G + H) bool: which candidates have the same text as the anchor or its positive."""
+        """Return (B, K) bool: which columns of the logits have the same text as the anchor or its positive."""
         ids = [_token_ids(features, "same_text needs", "pass same_text=False") for features in columns]
         longest = torch.tensor(max(each.shape[1] for each in ids), device=ids[0].device)
         width = int(gathered(longest, self.gather_distributed)[0].max())
         first, *others = (functional.pad(each, (0, width - each.shape[1]), value=-1) for each in ids)
-        everyone, rank = gathered_rows(torch.cat(others), len(first), self.gather_distributed)
-        texts = torch.cat((first, everyone)).unique(dim=0, return_inverse=True)[1]
-        anchors, candidates = texts[: len(first), None], texts[len(first) :]
-        positives = candidates[rank * len(first) :][: len(first), None]
-        return (candidates == anchors) | (candidates == positives)
+        texts = torch.cat(others)
+        if self.contrast == "joint":  # in the order of _joint, and beside each anchor its positive
+            texts = torch.cat((torch.cat((texts, first, texts)), torch.cat((texts, others[0], texts))), dim=1)
+        everyone, rank = gathered_rows(texts, len(first), self.gather_distributed)
+        numbers = torch.cat((first, *everyone.split(width, dim=1))).unique(dim=0, return_inverse=True)[1]
+        anchors, of_columns = numbers[: len(first), None], numbers[len(first) :].view(-1, 1, len(everyone))
+        positives = of_columns[0, 0, rank * len(first) :][: len(first), None]
+        return ((of_columns == anchors) | (of_columns == positives)).any(0)
+
+    def _own_samples(self, count: int, candidates: int, device: torch.device) -> Tensor:
+        """Return (B, K) bool: which columns of joint contrasts compare texts of one pair; hard negatives stay the anchor's."""
+        pairs = torch.arange(candidates, device=device).remainder(count)
+        everyone, rank = gathered(torch.cat((pairs, pairs[:count], pairs)), self.gather_distributed)
+        everyone = everyone.clone()
+        everyone[:, count:candidates] = -1
+        everyone[torch.arange(len(everyone), device=device) != rank] = -1
+        return torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten())) == pairs[:count, None]
 
 
-def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any]) -> list[Tensor]:
+def _joint(anchors: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    """Return vectors, (B, 2 D) and (3 B + 2 H, 2 D), whose products are the logits of all contrasts.
+
+    The columns are anchor and candidates, anchor and anchors, positive and candidates.
+    """
+    queries, documents = functional.pad(anchors, (0, anchors.shape[1])), functional.pad(candidates, (0, candidates.shape[1]))
+    after = functional.pad(candidates, (candidates.shape[1], 0))
+    return torch.cat((anchors, candidates[: len(anchors)]), dim=1), torch.cat((documents, queries, after))
+
+
+def _embedded(model: Callable[..., Mapping[str, Tensor]], columns: list[Any], mini_batch_size: int | None) -> list[Tensor]:
     """Return unit embeddings of the first column, (B, D), and of the others, (B + H, D)."""
-    first, *others = (model(features)["sentence_embedding"] for features in columns)
+    first, *others = (_of_column(model, features, mini_batch_size) for features in columns)
     with outside_autocast(first.device):
         return [unit_length(each) for each in single_precision(first, torch.cat(others))]
+
+
+def _of_column(model: Callable[..., Mapping[str, Tensor]], features: Any, size: int | None) -> Tensor:
+    """Return the embeddings of a column; mini-batches keep no activations and are embedded again in the backward pass.
+
+    The engine recomputes a mini-batch when its gradient is complete, and finishes its backward pass before the next one. The
+    graph is that of one forward pass, so that DistributedDataParallel reduces each gradient once.
+
+    Raises:
+        ValueError: if a tensor of the features does not have one row per text.
+    """
+    if size is None:
+        return model(features)["sentence_embedding"]
+    tensors = {key: each for key, each in features.items() if isinstance(each, Tensor) and each.dim() and key != "prompt_length"}
+    if {"offsets", "cu_seq_lens_q"} & set(tensors) or len({len(each) for each in tensors.values()}) != 1:
+        shapes = ", ".join(f"{key} {tuple(each.shape)}" for key, each in tensors.items())
+        raise ValueError(f"mini_batch_size needs tensors with one row per text, but found {shapes}; pass mini_batch_size=None.")
+
+    forward = getattr(model, "forward", None)
+
+    def embedded(part: Features) -> Tensor:
+        if getattr(model, "forward", None) != forward:  # MatryoshkaLoss puts it back before the backward pass
+            problem = "mini_batch_size embeds texts again in the backward pass, but the model's forward has been replaced"
+            raise ValueError(f"{problem}; pass mini_batch_size=None within a loss that replaces it, such as MatryoshkaLoss.")
+        return model(dict(part))["sentence_embedding"]  # a copy, because modules modify the features
+
+    rows = zip(*(each.split(size) for each in tensors.values()), strict=True)
+    parts = [features | dict(zip(tensors, part, strict=True)) for part in rows]
+    if not torch.is_grad_enabled():
+        return torch.cat([embedded(part) for part in parts])
+    return torch.cat([checkpoint(embedded, part, use_reentrant=False) for part in parts])
 
 
 def _token_ids(features: Features, needs: str, remedy: str) -> Tensor:

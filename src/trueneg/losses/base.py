@@ -280,7 +280,7 @@ def check_tensors(**values: object) -> None:
 
 
 def checked_shape(name: str, tensor: Tensor | None, shape: Sequence[int]) -> Tensor:
-    """Return a required tensor after checking its shape.
+    """Return a required tensor after checking its shape; messages call it ``name``.
 
     Raises:
         ValueError: if the tensor is missing or has a different shape.
