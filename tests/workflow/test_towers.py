@@ -79,7 +79,7 @@ def test_studies_on_frozen_towers_run_from_source_to_page(tmp_path):
             "text_encoder": texts(tmp_path / "mpnet", "mpnet", **frozen),
             "similarity": LOCAL,
         },
-        "open_clip_vit": {"encoder": vit, "text_encoder": vit | {"truncate": True}, "projection": {"name": "released"}},
+        "open_clip_vit": {"encoder": vit, "text_encoder": vit | {"truncate": True}},
     }
     views = tiny_study(
         encoder=timm("test_vit", resolution=32, views=2, **frozen), projection={"name": "residual", "dimensions": None}
