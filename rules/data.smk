@@ -108,12 +108,12 @@ rule features:
     priority: BEFORE_TRAINING
     conda:
         "../envs/trueneg.yaml"
-    threads: lambda wildcards: trainings.frozen_training(wildcards)["threads"]
+    threads: trainings.frozen_threads
     resources:
         **growing("resources/features", trainings.frozen_gpus),
     params:
         tower=trainings.frozen_tower,
-        device=lambda wildcards: trainings.frozen_training(wildcards)["device"],
+        device=trainings.frozen_device,
         cache="results/features/cache/{features}",
     script:
         "../workflow/scripts/features.py"

@@ -203,7 +203,7 @@ def test_queries_with_one_answer_are_not_negatives_of_each_other():
 
 
 class Dropping(nn.Module):
-    """A bag of words with dropout, which counts how many mini-batches' activations are alive when it is called."""
+    """A bag of words with dropout. At each call, it counts the mini-batches whose activations are still in memory."""
 
     def __init__(self):
         super().__init__()

@@ -1,6 +1,5 @@
 """RankingLoss equals the losses of sentence-transformers and works with its trainer."""
 
-import inspect
 import math
 
 import pytest
@@ -85,8 +84,6 @@ def test_guided_equals_gist_embed_loss_between_columns(models, columns, margin, 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("size", [None, 2])
 def test_joint_contrasts_equal_multiple_negatives_ranking_loss(models, columns, size):
-    if "directions" not in inspect.signature(losses.MultipleNegativesRankingLoss).parameters:
-        pytest.skip("this version has no directions")
     model, _ = models
     directions = ("query_to_doc", "query_to_query", "doc_to_doc")
     ours = RankingLoss(model, Uncorrected(), 5.0, contrast="joint", mini_batch_size=size)

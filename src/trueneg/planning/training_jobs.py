@@ -10,7 +10,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.resources import gpus
+from trueneg.specs.resources import Device, gpus
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
@@ -137,14 +137,17 @@ class TrainingJobs:
             **versions.version_parameter(f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"),
         }
 
-    def frozen_training(self, wildcards: Any) -> Mapping[str, Any]:
-        """Return the training settings of the first job that uses a frozen tower, which is computed on the same device."""
-        _, _, settings = self._frozen[wildcards.features]
-        return settings["training"]
+    def frozen_device(self, wildcards: Any) -> Device:
+        """Return the device that a frozen tower is computed on: that of the first job that uses it."""
+        return self._frozen[wildcards.features][2]["training"]["device"]
+
+    def frozen_threads(self, wildcards: Any) -> int:
+        """Return the number of threads for computing a frozen tower: those of the first job that uses it."""
+        return self._frozen[wildcards.features][2]["training"]["threads"]
 
     def frozen_gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs for computing a frozen tower."""
-        return gpus(self.frozen_training(wildcards)["device"])
+        return gpus(self.frozen_device(wildcards))
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
         """Return an input function for a table beside an image–text source; it returns an empty list for other studies."""
