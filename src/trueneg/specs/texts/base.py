@@ -1,0 +1,72 @@
+"""Settings shared by sources of texts for text studies."""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from trueneg.specs.resources import Resources
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    CountFromZero,
+    Fraction,
+    OpenFraction,
+    PathText,
+    Seed,
+    Settings,
+    Sweepable,
+    technical,
+    values_of,
+)
+
+
+class LabelSets(Settings):
+    """Three sets of labels, drawn once for the whole study, and how many of the first one each run is trained on."""
+
+    train: AtLeastTwo = Field(description="number of labels to train on")
+    validation_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for selection")
+    test_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for results")
+    seed: Seed = Field(0, description="seed of the draw, the same for all runs")
+    per_run: Sweepable[AtLeastTwo] | None = Field(None, description="K training labels drawn for each seed; none: all of them")
+    fraction: Sweepable[Fraction] = Field(1.0, description="share of the texts kept of every second label of a run")
+
+    @model_validator(mode="after")
+    def _enough_labels(self):
+        for count in values_of(self.per_run):
+            if count is not None and count > self.train:
+                raise ValueError(f".per_run is {count}; expected at most the {self.train} labels of .train")
+        return self
+
+
+class RatedPairs(Settings):
+    """A table of pairs of texts with a rating of their similarity."""
+
+    path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
+    first_column: str = Field("first", description="name of the column with the first text")
+    second_column: str = Field("second", description="name of the column with the second text")
+    score_column: str = Field("score", description="name of the column with the rating, a number; larger: more similar")
+
+
+class TextPairSettings(Settings):
+    """Texts and their positives.
+
+    Attributes:
+        labelled: whether the texts have labels.
+        RESOURCES: resources of reading, unless the configuration overrides them.
+    """
+
+    labelled: ClassVar[bool] = True
+    RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=60, threads=1)
+    if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
+        source: str
+
+    text: str | None = technical(None, "likelihood study of the same texts, which provides class probabilities; none: there are none")
+    corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
+    positives: Literal["given", "same_label", "dropout"] = Field(
+        "same_label",
+        description="given: pairs of the table; same_label: another text with the label, which stands for pairs of a class that "
+        "nobody names, so only what declares labels sees it; dropout: the text itself, with other dropout masks",
+    )
+    labels: LabelSets | None = Field(None, description="sets of labels with and without training; none: all labels are trained on")
+    validation: OpenFraction = Field(0.1, description="share of each label's texts (or of the pairs) held out for selection")
+    test: OpenFraction = Field(0.2, description="share held out for testing, unless the source has test texts")
+    rated: RatedPairs | None = Field(None, description="rated pairs, for the evaluation of similarities")

@@ -1,0 +1,41 @@
+"""User-supplied texts, listed in a table."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
+from trueneg.specs.texts.base import TextPairSettings
+
+
+class TextTableSettings(TextPairSettings):
+    """User-supplied texts: a table with one row per text or per pair."""
+
+    source: Literal["text_table"]
+    path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
+    test_path: PathText | None = technical(None, "table with the test texts, in the same columns; none: `test` of the rows")
+    text_column: str = Field("text", description="name of the column with the texts, the anchors of given pairs")
+    positive_column: str | None = Field(None, description="given pairs: name of the column with the positives")
+    negative_columns: list[str] = Field([], description="given pairs: names of columns with hard negatives, one text each")
+    label_column: str | None = Field(None, description="name of the column with the label of the row; none: no labels")
+    restricted: Boolean = Field(False, description="true: texts are never shown, and only you can read their files")
+    skip_incomplete: SkipIncomplete = Field(
+        False,
+        description="true: leave out and count rows without a text, positive, negative or label, up to a tenth of all rows; a "
+        "number or a share: up to so many; false: refuse them",
+    )
+
+    @property
+    def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+        """Whether texts have labels: true if a label column is named."""
+        return self.label_column is not None
+
+    @model_validator(mode="after")
+    def _columns_fit(self):
+        if (self.positives == "given") != (self.positive_column is not None):
+            raise ValueError(f".positives is {self.positives}; set .positive_column if, and only if, .positives is given")
+        if self.negative_columns and self.positives != "given":
+            raise ValueError(".negative_columns needs .positives: given; remove it")
+        if self.label_column is None and (self.positives == "same_label" or self.labels is not None):
+            raise ValueError(".label_column is missing; .positives: same_label and .labels need labels")
+        return self
