@@ -1,9 +1,11 @@
 """Comparisons over seeds match scipy, statsmodels, enumeration and worked examples."""
 
+import gc
 import itertools
 import re
 import subprocess
 import sys
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -171,7 +173,8 @@ def test_holm_rejects_like_the_step_down_procedure_and_matches_statsmodels(p):
             break
         rejected.add(int(place))
     assert set(np.flatnonzero(holm(p) < level).tolist()) == rejected
-    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+    with patch.object(gc, "collect"):  # multipletests calls it each time
+        np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
 
 
 def test_holm_does_not_count_nan_p_values():
