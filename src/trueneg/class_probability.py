@@ -55,7 +55,8 @@ def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> flo
     """
     weights = weights / weights.sum()
     itself = (weights**2).sum()
-    return float(((np.bincount(classes, weights) ** 2).sum() - itself) / ((1 - itself) or 1.0))
+    shared = (np.bincount(classes, weights) ** 2).sum() - itself
+    return float(shared / ((1 - itself) or 1.0)) if shared > 1e-9 * itself else 0.0  # less is rounding, and may be negative
 
 
 def from_log_likelihood(

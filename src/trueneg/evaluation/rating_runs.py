@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.scored_sentences import PROBABILITY_COLUMNS
 from trueneg.evaluation.evaluate import encoded_runs, manifest_names
 from trueneg.evaluation.human_ratings import (
     calibration,

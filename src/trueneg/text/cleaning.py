@@ -1,6 +1,7 @@
-"""Clean the text of a report lightly."""
+"""Clean the text of a report lightly, and normalise texts to compare them."""
 
 import re
+import unicodedata
 
 import regex
 
@@ -59,6 +60,17 @@ def has_words(text: str) -> bool:
         (True, False)
     """
     return any(map(str.isalpha, re.sub("[ªº]", "", MARKS.sub("", text))))
+
+
+def normalised(text: str) -> str:
+    """Return a text in Unicode's NFKC, without case, repeated white space and final punctuation; itself if nothing is left.
+
+    Example:
+        >>> normalised("Heart size  normal ."), normalised("ＨＥＡＲＴ SIZE\\nNORMAL！"), normalised("?!")
+        ('heart size normal', 'heart size normal', '?!')
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())  # folding can undo NFKC
+    return " ".join(folded.split()).rstrip(" .!?。") or text  # NFKC has replaced … and full-width forms
 
 
 def _end_items(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from trueneg.errors import UserError, causes, is_out_of_memory
 from trueneg.io.files import file_checksum
+from trueneg.store.language_models import read_language_models
 from trueneg.text.masked_copies import CAUSAL
 
 
@@ -73,6 +74,12 @@ def weights_checksum(model: Mapping[str, Any]) -> str:
     weights = [*sorted(Path(model["folder"]).glob("*.safetensors")), *sorted(Path(model["folder"]).glob("*.bin"))]
     parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def first_model(manifest: str | Path) -> dict[str, Any]:
+    """Return the language model of the first fold. Only one is used, because each model embeds a sentence differently."""
+    model = read_language_models(manifest)["models"][0]
+    return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 
 def _chain(error: BaseException) -> str:

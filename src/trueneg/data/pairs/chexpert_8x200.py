@@ -27,7 +27,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
-from trueneg.data.pairs.pair_source import sentences_of
+from trueneg.data.scored_sentences import sentences_of
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io import privacy

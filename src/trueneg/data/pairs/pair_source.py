@@ -1,7 +1,5 @@
 """The input of image–text training: images, the sentences of their reports, and annotations of both."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,25 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
-from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, require_types, write_arrays
-from trueneg.errors import UserError
-from trueneg.io import privacy
-from trueneg.io.reading import RUN_STEP, reading
+from trueneg.data.arrays import content_hash, require_types
+from trueneg.data.scored_sentences import PROBABILITY_COLUMNS, ScoredSentences, read_source, update_with_texts, write_source
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
-# The column of each class probability η that a config can select; a source contains those that are known.
-PROBABILITY_COLUMNS = {
-    "language model": "eta",
-    "permuted": "eta permuted",
-    "constant mean": "eta constant",
-    "length": "eta by length",
-    "true": "eta true",
-}
+ARRAYS = ("images", "reports", "patients", "labels", "shown")
 
 
 @dataclass(frozen=True, eq=False)
-class PairSource:
+class PairSource(ScoredSentences):
     """Images, the sentences of their reports, and labels; n images, K labels, C latent classes of sentences.
 
     Args:
@@ -89,35 +77,6 @@ class PairSource:
         """Return the height and width of the images."""
         return self.images.shape[2:]
 
-    @property
-    def class_probabilities(self) -> tuple[str, ...]:
-        """Return the config names of the available class probabilities."""
-        return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
-
-    def class_probability(self, name: str, a: float | None = None, k: float | None = None) -> np.ndarray:
-        """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made of a·p^k."""
-        if a is None or k is None:
-            return self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
-        return log_linear(name, self._likelihoods(), a, k, maximum=a)
-
-    def probability_checksum(self, name: str, log_linear: bool = False) -> str:
-        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that other a and k are applied to.
-
-        It identifies an input of the runs that use it.
-        """
-        table = self._likelihoods() if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
-        return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
-
-    def _likelihoods(self) -> pd.DataFrame:
-        """Return the likelihoods of the sentences that class probabilities are made of."""
-        if PERMUTED not in self.sentences:
-            raise UserError(
-                f"source {self.name}: the sentences have no {PERMUTED!r}, which an objective with its own a and k needs; their "
-                "class probabilities were computed by an earlier version of TrueNeg. Remove eta.parquet in the folder of the "
-                "text study's corpus, then run the same command again."
-            )
-        return self.sentences[LIKELIHOODS]
-
 
 def distinct_texts(source: PairSource) -> list[str]:
     """Return each text of a source once, in alphabetical order: the rows of a frozen text tower's vectors."""
@@ -175,12 +134,7 @@ def beside(path: str | Path, table: str) -> Path:
 
 def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
-    privacy.write_table(source.sentences, sentences_of(path), source.restricted)
-    arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
-    listed = {"label_names": np.array(source.label_names, dtype=np.str_), "language_model": json.dumps(source.language_model)}
-    listed["skipped"] = source.skipped
-    with privacy.owner_only(source.restricted):
-        write_arrays(path, arrays | listed)
+    write_source(source, path, ARRAYS)
 
 
 def read_pairs(path: str | Path) -> PairSource:
@@ -193,21 +147,7 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
     """
-    remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
-    with reading(path, "a source of images and sentences", remedy, missing=RUN_STEP), open_arrays(path) as archive:
-        sentences, restricted = privacy.read_table(sentences_of(path))
-        arrays: dict[str, Any] = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
-        names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
-        names["skipped"] = str(archive.get("skipped", ""))
-        names["language_model"] = json.loads(str(archive.get("language_model", "null")))
-        source = PairSource(**names, **arrays, images=mapped_array(path, "images"), sentences=sentences, restricted=restricted)
-        require_checksum(source.checksum, archive)
-    return source
-
-
-def sentences_of(path: str | Path) -> Path:
-    """Return the path of the sentences stored next to an .npz file."""
-    return Path(path).with_suffix(".parquet")
+    return read_source(PairSource, path, ARRAYS, what="a source of images and sentences", mapped="images")
 
 
 def _problems(source: PairSource) -> Iterator[str]:
@@ -238,10 +178,5 @@ def _problems(source: PairSource) -> Iterator[str]:
 def _checksum(source: PairSource) -> str:
     digest = content_hash(source.images, source.labels, source.shown)
     columns = (source.sentences[column].tolist() for column in SENTENCE_COLUMNS)
-    for values in (source.label_names, source.reports.tolist(), source.patients.tolist(), *columns):
-        # Prefix each value with its length, so that different lists of texts never yield the same bytes.
-        for value in map(str, values):
-            encoded = value.encode("utf-8", "surrogatepass")
-            digest.update(f"{len(encoded)}:".encode() + encoded)
-        digest.update(b";")
+    update_with_texts(digest, source.label_names, source.reports.tolist(), source.patients.tolist(), *columns)
     return digest.hexdigest()

@@ -35,7 +35,7 @@ from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
-from trueneg.store.language_models import read_language_models
+from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ TABLES = ("boxes", "splits", "ratings", "classes")  # optional tables of a sourc
 
 
 def source_module(name: str) -> ModuleType:
-    """Return the module that reads a source."""
-    return importlib.import_module(f"trueneg.data.pairs.{name}")
+    """Return the module that reads a source of pairs or of texts."""
+    return importlib.import_module(f"trueneg.data.texts.{name}" if name in TEXT_PAIRS else f"trueneg.data.pairs.{name}")
 
 
 def write_captions(
@@ -92,6 +92,8 @@ def prepare_pairs(
     Raises:
         UserError: if a file is missing or damaged, the tables do not belong together, or the disk is too small.
     """
+    from trueneg.text.loading import first_model  # imports torch, which `trueneg check` does not need
+
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
     tables = {name: privacy.read_table(path)[0] for name, path in text.items() if name != "language_models"}
     restricted = privacy.read_table(text["sentences"])[1]
@@ -117,7 +119,7 @@ def prepare_pairs(
             shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
             restricted=restricted,
             skipped=" ".join(filter(None, (data.skipped, skipped))),
-            language_model=_first_model(text["language_models"]) if "language_models" in text else None,
+            language_model=first_model(text["language_models"]) if "language_models" in text else None,
         )
     except ValueError as error:
         raise UserError(f"{text['sentences']} does not match the images or the tables next to it: {error}") from error
@@ -127,14 +129,6 @@ def prepare_pairs(
     if identical := describe_identical(images):
         log.warning("%s: %s", source.name, identical)
     log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
-
-
-def _first_model(manifest: str | Path) -> dict[str, Any]:
-    """Return the language model of the first fold. Only one is used, because each model embeds a sentence differently."""
-    from trueneg.text.loading import weights_checksum  # imports torch, which `trueneg check` does not need
-
-    model = read_language_models(manifest)["models"][0]
-    return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 
 def _decoded(data: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:

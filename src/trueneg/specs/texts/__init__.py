@@ -22,5 +22,7 @@ TEXT_PAIRS: dict[str, type[TextPairSettings]] = {
     source: model for model in _CLASSES if issubclass(model, TextPairSettings) for source in tag_of(model)[1]
 }
 
-# Type checkers cannot see modules discovered at import.
-AnyTextPairs = TextPairSettings if TYPE_CHECKING else Annotated[reduce(or_, TEXT_PAIRS.values()), Discriminator("source")]
+if TYPE_CHECKING:  # type checkers cannot see modules discovered at import
+    AnyTextPairs = TextPairSettings
+else:
+    AnyTextPairs = Annotated[reduce(or_, TEXT_PAIRS.values()), Discriminator("source")]

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.resources import Resources
 from trueneg.specs.settings import (
     AtLeastTwo,
     CountFromZero,
@@ -20,17 +19,25 @@ from trueneg.specs.settings import (
 
 
 class LabelSets(Settings):
-    """Three sets of labels, drawn once for the whole study, and how many of the first one each run is trained on."""
+    """Three sets of labels, drawn once for the whole study."""
 
     train: AtLeastTwo = Field(description="number of labels to train on")
     validation_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for selection")
     test_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for results")
     seed: Seed = Field(0, description="seed of the draw, the same for all runs")
+
+
+class RunLabels(LabelSets):
+    """Three sets of labels, drawn once for the whole study, and how many of the first one each run is trained on."""
+
     per_run: Sweepable[AtLeastTwo] | None = Field(None, description="K training labels drawn for each seed; none: all of them")
     fraction: Sweepable[Fraction] = Field(1.0, description="share of the texts kept of every second label of a run")
 
     @model_validator(mode="after")
     def _enough_labels(self):
+        for key in ("validation_unseen", "test_unseen"):
+            if getattr(self, key) == 1:
+                raise ValueError(f".{key} is 1; expected 0, or at least 2 labels, which evaluation tells apart")
         for count in values_of(self.per_run):
             if count is not None and count > self.train:
                 raise ValueError(f".per_run is {count}; expected at most the {self.train} labels of .train")
@@ -51,22 +58,29 @@ class TextPairSettings(Settings):
 
     Attributes:
         labelled: whether the texts have labels.
-        RESOURCES: resources of reading, unless the configuration overrides them.
+        tested: whether the source has test texts of its own.
     """
 
     labelled: ClassVar[bool] = True
-    RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=60, threads=1)
+    tested: ClassVar[bool] = True
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
 
-    text: str | None = technical(None, "likelihood study of the same texts, which provides class probabilities; none: there are none")
+    text: str | None = technical(None, "likelihood study of the same texts, which provides class probabilities; none: none")
     corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
     positives: Literal["given", "same_label", "dropout"] = Field(
         "same_label",
         description="given: pairs of the table; same_label: another text with the label, which stands for pairs of a class that "
         "nobody names, so only what declares labels sees it; dropout: the text itself, with other dropout masks",
     )
-    labels: LabelSets | None = Field(None, description="sets of labels with and without training; none: all labels are trained on")
+    labels: RunLabels | None = Field(None, description="sets of labels with and without training; none: all are trained on")
     validation: OpenFraction = Field(0.1, description="share of each label's texts (or of the pairs) held out for selection")
     test: OpenFraction = Field(0.2, description="share held out for testing, unless the source has test texts")
-    rated: RatedPairs | None = Field(None, description="rated pairs, for the evaluation of similarities")
+    rated: RatedPairs | None = technical(
+        None, "rated pairs, for the evaluation of similarities; they are part of the data, so adding them trains again"
+    )
+
+    @property
+    def resplit(self) -> bool:
+        """Whether each seed draws other labels, or holds out other test texts, of the same data."""
+        return not self.tested or (self.labels is not None and self.labels.per_run is not None)

@@ -4,16 +4,15 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
+from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, technical
 from trueneg.specs.texts.base import TextPairSettings
 
 
-class TextTableSettings(TextPairSettings):
-    """User-supplied texts: a table with one row per text or per pair."""
+class TextTableColumns(Settings):
+    """A table with one row per text or per pair."""
 
     source: Literal["text_table"]
     path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
-    test_path: PathText | None = technical(None, "table with the test texts, in the same columns; none: `test` of the rows")
     text_column: str = Field("text", description="name of the column with the texts, the anchors of given pairs")
     positive_column: str | None = Field(None, description="given pairs: name of the column with the positives")
     negative_columns: list[str] = Field([], description="given pairs: names of columns with hard negatives, one text each")
@@ -24,6 +23,17 @@ class TextTableSettings(TextPairSettings):
         description="true: leave out and count rows without a text, positive, negative or label, up to a tenth of all rows; a "
         "number or a share: up to so many; false: refuse them",
     )
+
+
+class TextTableSettings(TextTableColumns, TextPairSettings):
+    """User-supplied texts: a table with one row per text or per pair."""
+
+    test_path: PathText | None = technical(None, "table with the test texts, in the same columns; none: `test` of the rows")
+
+    @property
+    def tested(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+        """Whether there is a table with test texts."""
+        return self.test_path is not None
 
     @property
     def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources

@@ -1,0 +1,1 @@
+"""Texts for text studies: their sources, one module each, and their splits."""

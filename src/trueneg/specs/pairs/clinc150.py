@@ -1,0 +1,19 @@
+"""CLINC150's questions, whose likelihoods are computed."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import TextSettings
+from trueneg.specs.settings import PathText, technical
+from trueneg.specs.texts.base import LabelSets
+
+
+class Clinc150TextsSettings(TextSettings):
+    """CLINC150's training questions; set what the text study sets."""
+
+    captions = True
+
+    source: Literal["clinc150"]
+    path: PathText = technical(..., "JSON file, such as data_full.json or data_imbalanced.json")
+    labels: LabelSets | None = Field(None, description="as in the text study; only texts of training labels are scored")

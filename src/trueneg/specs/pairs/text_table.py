@@ -1,0 +1,15 @@
+"""User-supplied texts of a text study, whose likelihoods are computed."""
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import TextSettings
+from trueneg.specs.texts.base import LabelSets
+from trueneg.specs.texts.text_table import TextTableColumns
+
+
+class TextTableTextsSettings(TextTableColumns, TextSettings):
+    """The texts of a table that training may use; set what the text study sets."""
+
+    captions = True
+
+    labels: LabelSets | None = Field(None, description="as in the text study; only texts of training labels are scored")
