@@ -240,7 +240,7 @@ def test_the_overlap_of_words_is_sensible_in_any_script():
     ]
     texts = list(itertools.chain.from_iterable(pairs))
     for first in range(0, len(texts), 3):
-        similarity = WordOverlap(texts)(torch.arange(first, first + 3))
+        similarity = WordOverlap(texts)(*[torch.arange(first, first + 3)] * 2)
         assert similarity[0, 1] > 0.3
         assert similarity[0, 2] < 0.2
 

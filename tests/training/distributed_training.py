@@ -11,6 +11,7 @@ import tempfile
 import torch
 from torch import distributed
 
+from tests import questions
 from tests.textures import LSE_NL, texture_source
 from tests.textures import settings_of as paired_settings
 from tests.training.test_resume import scheduled_settings
@@ -41,6 +42,10 @@ PAIRED = {
     "soft targets of pairs": ({"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}}, NO_DROPOUT),
     "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
 }
+TEXTS = {
+    "oracle of texts with hard negatives": {"name": "oracle", "directions": "both"},
+    "texts guided by an average": {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
+}
 
 
 def runs(processes=ALONE):
@@ -57,6 +62,12 @@ def runs(processes=ALONE):
     for name, (objective, changes) in PAIRED.items():
         training = {"updates": UPDATES, "epochs": None} | changes.get("training", {})
         yield name, ImageText(paired_settings(objective, **(changes | {"training": training})), 0, source, subset, CPU, processes)
+    source = questions.question_source(given=True, hard=1)
+    for name, objective in TEXTS.items():
+        yield (
+            name,
+            questions.started(source, questions.settings_of(objective, training={"updates": UPDATES}), processes=processes),
+        )
 
 
 def trained(processes=ALONE):

@@ -132,7 +132,8 @@ def test_no_threshold_is_learned_or_used_before_the_start(source):
 
 
 def test_classes_are_rated_1_if_equal_and_0_otherwise():
-    rated = rate_labels(torch.tensor([2, -1, 2, -2]))
+    classes = torch.tensor([2, -1, 2, -2])
+    rated = rate_labels(classes, classes)
     assert rated.negative_similarity.tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
     assert rated.positive_similarity.tolist() == [1, 1, 1, 1]
 
@@ -431,9 +432,9 @@ class TestPairs:
             for permuted in (False, True)
         )
         every = torch.arange(len(plain.data.texts))
-        assert not torch.equal(plain.guide.overlap(every), permuted.guide.overlap(every))
+        assert not torch.equal(plain.guide.overlap(every, every), permuted.guide.overlap(every, every))
         # the same overlaps, between other sentences
-        torch.testing.assert_close(plain.guide.overlap(every).sum(), permuted.guide.overlap(every).sum())
+        torch.testing.assert_close(plain.guide.overlap(every, every).sum(), permuted.guide.overlap(every, every).sum())
 
     def test_a_source_without_words_or_labels_is_reported(self):
         source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())

@@ -105,7 +105,7 @@ class OfTexts(SentenceGuide):
     """The guide with made-up embeddings."""
 
     def __init__(self, data, sample):
-        Guide.__init__(self, {}, None)
+        Guide.__init__(self, {}, ImageText)  # which texts stand for the columns
         self.similarity = TextSimilarity(features_of(data), data.text_of, sample)
 
 

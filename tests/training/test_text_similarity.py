@@ -66,7 +66,7 @@ def test_the_models_of_the_first_fold_embed_all_sentences_of_a_source(phantom):
 def test_a_quantile_removes_exactly_its_share_of_a_fixed_corpus(quantile):
     embeddings = torch.randn(41, 6, generator=torch.Generator().manual_seed(0))  # 820 pairs with distinct similarities
     similarity = TextSimilarity(embeddings, torch.arange(41), torch.arange(41))
-    alike = similarity(torch.arange(41))
+    alike = similarity(torch.arange(41), torch.arange(41))
     np.testing.assert_allclose(alike, cosines(embeddings.numpy()), atol=1e-6)
     others = alike[~torch.eye(41, dtype=torch.bool)].view(41, 40)
     kept = Removed(similarity.threshold(quantile))(torch.zeros(41), torch.zeros(41, 40), similarity=others).exp()
@@ -83,7 +83,7 @@ def cosines(embeddings):
 def test_pairs_of_the_same_sentence_are_removed_together_by_any_quantile_below_one():
     text_of = torch.tensor([0, 0, 0, 1, 2, 3])  # three of the fifteen pairs are the same sentence
     similarity = TextSimilarity(torch.randn(4, 5, generator=torch.Generator().manual_seed(0)), text_of, torch.arange(6))
-    alike = similarity(torch.arange(6))[*torch.triu_indices(6, 6, 1)]
+    alike = similarity(torch.arange(6), torch.arange(6))[*torch.triu_indices(6, 6, 1)]
     for quantile, removed in ((0.93, 3), (0.81, 3), (0.8, 3), (0.7, 5), (1.0, 0)):
         assert int((alike > similarity.threshold(quantile)).sum()) == removed
 
@@ -93,7 +93,7 @@ def test_the_mean_weights_sentences_by_their_frequency():
     text_of = torch.tensor([0, 0, 0, 1])
     similarity = TextSimilarity(embeddings, text_of, torch.arange(4))
     rows = functional.normalize(embeddings - embeddings[text_of].mean(0), dim=1)[text_of]
-    torch.testing.assert_close(similarity(torch.arange(4)), rows @ rows.T)
+    torch.testing.assert_close(similarity(torch.arange(4), torch.arange(4)), rows @ rows.T)
 
 
 def test_sentences_about_the_same_finding_are_more_similar_than_random_ones(phantom):
@@ -101,7 +101,7 @@ def test_sentences_about_the_same_finding_are_more_similar_than_random_ones(phan
     table = source.sentences.drop_duplicates("sentence").merge(pd.read_parquet(text["classes"])[["class", "finding", "kind"]])
     table = table[table["kind"] == "positive"].reset_index(drop=True)
     numbers = torch.arange(len(table))
-    alike = TextSimilarity(embeddings_of(source, table["sentence"].tolist(), CPU), numbers, numbers)(numbers).numpy()
+    alike = TextSimilarity(embeddings_of(source, table["sentence"].tolist(), CPU), numbers, numbers)(numbers, numbers).numpy()
     finding = table["finding"].to_numpy()
     same, other = finding[:, None] == finding, ~np.eye(len(table), dtype=bool)
     assert alike[same & other].mean() > alike[other].mean() + 0.1

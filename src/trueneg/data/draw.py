@@ -12,6 +12,8 @@ from trueneg.data.images.loading import drawing_settings
 from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset, write_pair_subsets
+from trueneg.data.texts.text_source import read_texts
+from trueneg.data.texts.text_splits import text_subset, write_text_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
@@ -40,6 +42,13 @@ def draw_subsets(
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
+    if "positives" in settings:
+        texts = read_texts(source)
+        of_texts = [text_subset(texts, settings, seed) for seed in seeds]
+        for each in of_texts:
+            log.info("seed %d: %d training, %d test texts. %s", each.seed, len(each.train), len(each.test), each.left_out)
+        write_text_subsets(of_texts, subsets)
+        return
     if splits is None:
         images = read_source(source)
         if group not in (None, *GROUPS, *images.class_names):

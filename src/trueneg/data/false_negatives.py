@@ -12,6 +12,9 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import Subset
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
+from trueneg.data.texts.text_source import TextSource
+from trueneg.data.texts.text_splits import TextSubset
+from trueneg.text.cleaning import normalised
 
 MOST = 0.99  # share of the anchors whose η is at most the one called ``most``
 ETAS = ("class_probability", "switched_off_by")  # settings of an objective that hold η
@@ -36,30 +39,61 @@ def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -
 
 
 def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]) -> Facts:
-    """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts."""
-    objective, (rows, weights) = settings["objective"], _trained(source, subset, settings["training"]["unit"])
+    """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts.
+
+    ``texts`` counts ``all`` training sentences, and those that are ``repeated``: equal to another one after normalisation.
+    """
+    rows, weights, numbers = _trained(source, subset, settings["training"]["unit"])
     table = source.sentences.iloc[rows]
-    expected = {"texts": probability_of_shared_class(table["sentence"].factorize()[0], weights)}
+    expected = {"texts": probability_of_shared_class(numbers, weights)}
     if "eta true" in table:
         expected["matches"] = np.average(table["eta true"], weights=weights)
+    eta_of = functools.partial(_eta, source, settings["objective"], rows)
+    return _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of) | _repeated(numbers)
 
-    def eta_of(value: Any) -> Any:
-        if not isinstance(value, str | Mapping):
-            return value
-        name = probability_name(value)
-        is_ready = name in source.class_probabilities
-        return source.class_probability(name, objective.get("a"), objective.get("k"))[rows] if is_ready else None
 
-    return _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of)
+def of_texts(source: TextSource, subset: TextSubset, settings: Mapping[str, Any]) -> Facts:
+    """Return the facts of a run on pairs of texts, as :func:`of_pairs` does."""
+    labels, numbers, batch = source.labels[subset.train], source.text_numbers[subset.train, 0], settings["training"]["batch_size"]
+    negatives = batch * (source.pairs.shape[1] - 1 if len(source.pairs) else 1) - 1
+    expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
+    if source.label_names:  # which hard negatives lack
+        expected["classes"] = probability_of_shared_class(labels, np.ones(len(labels))) * (batch - 1) / negatives
+    eta_of = functools.partial(_eta, source, settings["objective"], source.anchors[subset.train], from_class_frequency(labels))
+    return _facts(settings, negatives, expected, eta_of) | _repeated(numbers)
+
+
+def _eta(source: Any, objective: Mapping[str, Any], rows: np.ndarray, *true: Any) -> Any:
+    """Return η as a number, or of each row of a source's sentences; None: it is not computed yet.
+
+    Args:
+        source: sentences with class probabilities.
+        objective: settings of the objective.
+        rows: rows of the sentences.
+        true: the true η if the source does not hold it, then a setting that names η.
+    """
+    *known, value = true
+    if not isinstance(value, str | Mapping):
+        return value
+    if known and probability_name(value) == "true":
+        return known[0]
+    is_ready = probability_name(value) in source.class_probabilities
+    return source.class_probability(probability_name(value), objective.get("a"), objective.get("k"))[rows] if is_ready else None
+
+
+def _repeated(numbers: np.ndarray) -> Facts:
+    """Return how many texts there are, given a number for each, and how many of them equal another one."""
+    return {"texts": {"all": len(numbers), "repeated": int((np.bincount(numbers)[numbers] > 1).sum())}}
 
 
 @functools.lru_cache(1)
-def _trained(source: PairSource, subset: PairSubset, unit: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the training sentences, and how often an epoch draws each of them on average."""
+def _trained(source: PairSource, subset: PairSubset, unit: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of the training sentences, how often an epoch draws each, and a number for each normalised text."""
     reports, images = source.sentences["report"], pd.Series(source.reports[subset.train]).value_counts()
     rows = np.flatnonzero(reports.isin(images.index))
     weights = (reports.map(images) if unit == "image" else 1.0) / reports.groupby(reports).transform("size")
-    return rows, weights.to_numpy()[rows]
+    text_of, texts = source.sentences["sentence"].iloc[rows].factorize()
+    return rows, weights.to_numpy()[rows], pd.Index(texts).map(normalised).factorize()[0][text_of]
 
 
 def _facts(settings: Mapping[str, Any], negatives: int, shares: Mapping[str, float], eta_of: Callable[[Any], Any]) -> Facts:

@@ -31,10 +31,12 @@ from trueneg.training.frozen import read_frozen, vector_names
 from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
+from trueneg.training.text_pairs import TextPairs, UntrainedTowers
 
 log = logging.getLogger(__name__)
 
-TRAININGS: dict[str, type[TrainingRun]] = {"images": SimCLR, "image-text": ImageText}  # by kind
+TRAININGS: dict[str, type[TrainingRun]] = {"images": SimCLR, "image-text": ImageText, "text": TextPairs}  # by kind
+WITHOUT_TRAINING = {"image-text": ReleasedNetworks, "text": UntrainedTowers}
 PATIENCE = 60.0  # seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
 # Seconds to wait while another job loads or downloads released weights: all conditions of a study share the same run.
 PATIENCE_FOR_RELEASED = 1800.0
@@ -229,7 +231,7 @@ class TrainingJob:
         return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = self._training if _is_trained(run) else ReleasedNetworks
+        start: Any = self._training if _is_trained(run) else WITHOUT_TRAINING[training_kind(run.settings)]
         return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes, self._frozen)
 
     def _subset_of(self, run: Run) -> Any:

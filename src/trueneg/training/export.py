@@ -29,9 +29,10 @@ from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.simclr import augmentation_of, projected_encoder
+from trueneg.training.text_networks import read_text_networks
 
 LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
-FOLDERS = {"encoder": "image", "text_encoder": "text"}
+FOLDERS = {"encoder": "image", "text_encoder": "text", "positive_encoder": "positives"}
 LIBRARIES = {SentenceTransformerTower: "sentence-transformers", TimmTower: "timm"}
 LICENCE = "Weights that others have published keep their licence, also after further training."
 
@@ -80,7 +81,7 @@ def _encoders(record: Mapping[str, Any], path: Path, results: Path) -> tuple[dic
         towers[section] = None if "path" in settings[section] else rebuild_tower(settings, section, recorded["weights"])
         versions = 3 if training_kind(settings) == "images" else 1  # only the first, the image itself, is exported
         stored[section] = StoredFeatures(np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", "")
-    frozen = Frozen(stored.get("encoder"), stored.get("text_encoder"))
+    frozen = Frozen(stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder"))
     if training_kind(settings) == "images":
         source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
         if source.checksum != record["source"]["checksum"]:
@@ -90,6 +91,11 @@ def _encoders(record: Mapping[str, Any], path: Path, results: Path) -> tuple[dic
         images = encoder, network.projection, augmentation_of(settings, source, frozen)
         scale = {"temperature": settings["objective"].get("temperature") or settings["training"]["temperature"]}
         return {"encoder": images}, scale
+    if training_kind(settings) == "text":
+        networks, sections = read_text_networks(path, settings, frozen), [name for name in FOLDERS if name in settings]
+        sides = {name: networks.side(name).model for name in sections}
+        exported = {name: (towers.get(name, side.text_encoder), side.text_projection, None) for name, side in sides.items()}
+        return exported, {"logit scale": networks.model.logit_scale().item()}
     model, tokenizer, longest, augmentation, *_ = read_networks(path, settings, frozen)
     images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
     texts = towers.get("text_encoder", model.text_encoder)

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers
+from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
 from trueneg.data.arrays import content_hash
 from trueneg.data.images.image_source import read_source
 from trueneg.data.pairs.pair_source import distinct_texts, read_pairs
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
+from trueneg.data.texts.text_source import read_texts
 from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
@@ -34,7 +35,7 @@ NO_REGIONS = (
     "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to "
     "global, or use another network, such as a ResNet or ViT of timm."
 )
-READ = {"images": read_source, "image-text": read_pairs}
+READ = {"images": read_source, "image-text": read_pairs, "text": read_texts}
 
 
 class Frozen(NamedTuple):
@@ -44,6 +45,7 @@ class Frozen(NamedTuple):
         images: vectors of all images of the source.
         texts: vectors of all distinct texts of the source.
         rows: row in `texts` of each text.
+        positives: vectors of all distinct texts by the tower of the positives, if they have their own.
         guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
     """
 
@@ -51,6 +53,7 @@ class Frozen(NamedTuple):
     texts: StoredFeatures | None = None
     rows: Mapping[str, int] = {}
     guide: Mapping[str, StoredFeatures] = {}
+    positives: StoredFeatures | None = None
 
     @property
     def vectors(self) -> np.ndarray | None:
@@ -58,9 +61,14 @@ class Frozen(NamedTuple):
         return None if self.images is None else self.images.values
 
     @property
+    def of_texts(self) -> dict[str, StoredFeatures | None]:
+        """The vectors of texts, by section."""
+        return {"text_encoder": self.texts, "positive_encoder": self.positives}
+
+    @property
     def towers(self) -> dict[str, dict[str, Any]]:
         """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by section."""
-        named = {"encoder": self.images, "text_encoder": self.texts}
+        named = {"encoder": self.images, **self.of_texts}
         named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
         return {name: {"weights": of.weights, "dimensions": of.dimensions} for name, of in named.items() if of is not None}
 
@@ -87,9 +95,10 @@ def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | P
     """
     paths = {Path(path).stem: path for path in vectors}
     stored = {section: read_features(paths[name], source.checksum) for section, name in names.items()}
-    texts = distinct_texts(source) if any(section.endswith("text_encoder") for section in stored) else []
+    texts = distinct_texts(source) if any(map(is_of_texts, stored)) else []
     guide = {section.removeprefix(OF_GUIDE): stored[section] for section in stored if section.startswith(OF_GUIDE)}
-    return Frozen(stored.get("encoder"), stored.get("text_encoder"), {text: row for row, text in enumerate(texts)}, guide)
+    rows = {text: row for row, text in enumerate(texts)}
+    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows, guide, stored.get("positive_encoder"))
 
 
 def is_tower(settings: RunSettings, section: str) -> bool:
@@ -161,8 +170,8 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
     tower = build_tower(described, section)
     if made_of.get("regions") == "needed" and tower.grid is None:
         raise UserError(NO_REGIONS.format(section=section, model=settings["model"]))
-    if section == "text_encoder":
-        refuse_long_texts(tower, described, texts)
+    if is_of_texts(section):
+        refuse_long_texts(tower, described, texts, section)
     return tower
 
 
@@ -253,19 +262,19 @@ def on_device(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
 
 
-def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str]) -> None:
+def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str], section: str = "text_encoder") -> None:
     """Raise an error if a text is longer than the tower's limit and may not be truncated.
 
     Raises:
         UserError: names the number of such texts and the length of the longest one.
     """
-    if settings["text_encoder"]["truncate"] or tower.maximum_tokens is None:
+    if not len(texts) or settings[section]["truncate"] or tower.maximum_tokens is None:
         return
     lengths = np.array(tower.lengths(texts))
     if count := int((lengths > tower.maximum_tokens).sum()):
         raise UserError(
-            f"{count} of {len(texts)} texts are too long for text_encoder {settings['text_encoder']['model']}: up to "
-            f"{lengths.max()} tokens; expected at most {tower.maximum_tokens}. Set text_encoder.truncate to true to cut them."
+            f"{count} of {len(texts)} texts are too long for {section} {settings[section]['model']}: up to {lengths.max()} "
+            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to cut them."
         )
 
 
@@ -288,6 +297,6 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
         return values[..., None]
     values = read_vectors(path, column, len(source.sentences), "sentences")
     if values.ndim == 3:
-        raise UserError(f"text_encoder.path, {path}: sentences have several vectors each; expected one.")
+        raise UserError(f"{section}.path, {path}: sentences have several vectors each; expected one.")
     _, first = np.unique(source.sentences["sentence"].to_numpy(object), return_index=True)  # in the order of distinct_texts
     return values[first][:, None, :, None]

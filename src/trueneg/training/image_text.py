@@ -1,8 +1,7 @@
 """Image–text training with any objective: an image and a sentence of its report are positives of each other."""
 
 import contextlib
-import functools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import torch
@@ -13,21 +12,15 @@ from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.data.pairs.training_split import PairData, PairIndices
-from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen
-from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Rated, rate_pairs
 from trueneg.training.image_text_networks import build_networks, finished_tensors, normalises
-from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.loop import Settings, TrainingRun
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
-from trueneg.training.monitors import ObjectiveTerms, PairMonitors
+from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
 from trueneg.training.text_inputs import text_inputs
-
-OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Inputs(NamedTuple):
@@ -39,25 +32,22 @@ class Inputs(NamedTuple):
     lengths: Tensor
 
 
-class ImageText(TrainingRun):
+class ImageText(PairTraining):
     """Training on image–sentence pairs.
 
     Raises:
         UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`TrainingRun`.
     """
 
-    SAMPLES, PER_PICK = "pairs", 1
-    remedy = "raise training.warmup_updates"
     STATE = (*TrainingRun.STATE, "waited")
     masked: MaskedWordHead  # of objectives that mask words
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
-    data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_pairs)
+    false_negatives = staticmethod(of_pairs)
 
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
         refuse_leakage(source, subset)
-        training, objective, similarity = settings["training"], settings["objective"], with_overrides(settings)
-        vectors = self.frozen.vectors
-        if vectors is not None and with_overrides(settings)["aggregation"] == "global":
+        objective, similarity, vectors = settings["objective"], with_overrides(settings), self.frozen.vectors
+        if vectors is not None and similarity["aggregation"] == "global":
             vectors = vectors[..., :1]  # regions are needed for evaluation only
         self.data = PairData(source, subset, self.device, vectors)
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
@@ -65,20 +55,14 @@ class ImageText(TrainingRun):
         described, channels = {**settings, "similarity": similarity}, source.images.shape[1]
         self.networks = build_networks(described, self.data.sentences, channels, statistics, self.frozen)
         self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
-        self.network = nn.ModuleDict({"model": self.model})
+        network = nn.ModuleDict({"model": self.model})
         self.masked_words_weight, self.mask_share = (objective.get(key) for key in ("masked_words_weight", "mask_share"))
         if self.mask_share is not None:  # drawn last, so all objectives of a seed share the other weights
             config = self.model.text_encoder.bert.config
-            self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
+            self.masked = network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
         self.tokens = text_inputs(self.networks, self.data.texts, settings["text_encoder"].get("truncate", True), self.device)
-        self.directions = DIRECTIONS[objective.get("directions", "both")]
-        self.guide = build_guide(self.objective_model, objective, self)
-        aggregation = similarity["aggregation"]
-        self.objective = ImageTextObjective(self.objective_model, objective, self.data, aggregation, self.guide)
-        self.each_part = similarity["combined"] == "losses"
-        self.optimizer = optimizer_of(self.network, training)
-        self.monitors = PairMonitors(self.data.groups, self.objective.marks)
-        return self.data.units(training["unit"])
+        self.set_up_objective(settings, network)
+        return self.data.units(settings["training"]["unit"])
 
     def batches(self, count: int) -> Generator[tuple[PairIndices, Inputs], None, None]:
         """Yield the pairs of each whole batch and this process's share of their images and sentences."""
@@ -87,8 +71,11 @@ class ImageText(TrainingRun):
         texts = self.data.text_numbers[drawn.sentences]
         pairs = PairIndices(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
-        same = torch.stack([self.data.of_own_report(batch).sum() for batch in pairs.images[: count * size].split(size)])
-        self.share_of_own_report = (same.float().mean() - size) / (size * (size - 1))
+        whole = [pairs.part(slice(start, start + size)) for start in range(0, count * size, size)]
+        self.shares = {
+            "share of own report": share_of_negatives(self.data.of_own_report(batch.images) for batch in whole),
+            "share of same text": share_of_negatives(map(self.data.same_text, whole)),
+        }
         remaining = drawn.images[self.update * size : count * size].split(size)
         numbers = torch.cat([self.processes.part(batch) for batch in remaining])
         with contextlib.closing(self.data.images.batches(numbers, size // self.processes.count)) as loaded:
@@ -98,54 +85,22 @@ class ImageText(TrainingRun):
                 parameters, numbers = (self.processes.part(each[batch]) for each in (draws, texts))
                 yield pairs.part(batch), Inputs(images, parameters, self.tokens.batch(numbers), self.tokens.lengths[numbers])
 
-    def backward(self, pairs: PairIndices, inputs: Inputs) -> tuple[Any, ...]:
-        # Dropout and resampling can only use torch's global RNG, so each step restores its state.
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            texts, images = self._embed(inputs, self.model)
-            parts = list(self.model.region_similarity.parts(texts, images).values())
-            scores = torch.stack(parts).mean(0)
-            rated = self.rated(Batch(pairs._asdict(), functools.partial(self._rated_by, inputs, scores)))
-            torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            if self.objective.on_embeddings:
-                terms = self.objective.of_embeddings(texts, images.pooled, pairs)
-            else:
-                terms = self._mean_terms(parts if self.each_part else [scores], pairs, rated)
-            terms.loss.backward()
-            masked = self._backward_masked_words(inputs)
-        return terms, masked, scores.detach().diagonal(), pairs.sentences
-
-    def _rated_by(self, inputs: Inputs, scores: Tensor, network: Any = None) -> Rated:
-        """Return the similarities according to a copy of the network; None: the scores of the network being trained."""
-        if network is None:
-            return rate_pairs(scores)
-        model = network.get_submodule("model")
-        return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
-
-    def _mean_terms(self, similarities: Sequence[Tensor], pairs: PairIndices, rated: Rated) -> ObjectiveTerms:
-        """Return the mean of the objective's terms over several similarities of the same pairs."""
-        scale = self.model.logit_scale()
-        several = [self.objective.of_similarities(similarity, scale, pairs, rated) for similarity in similarities]
-        return ObjectiveTerms(*(torch.stack(values).mean(0) for values in zip(*several, strict=True)))
-
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale, waiting for images (0 if resident), the own report's share of negatives, and any threshold.
+        """Return the logit scale, waiting for images (0 if resident), the shares of known kinds of negatives, and any threshold.
 
-        The share is measured before any are left out (``own_report``).
+        The shares are measured before any are left out (``own_report``, ``same_text``).
         """
         waiting, self.waited = self.waited / seconds, 0.0
         of_guide = {} if self.guide is None else self.guide.measured
         measured = {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
-        return measured | {"share of own report": self.share_of_own_report.item(), **of_guide}
+        return {**measured, **{key: share.item() for key, share in self.shares.items()}, **of_guide}
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
         return finished_tensors(self.networks)
 
     def _embed(self, inputs: Inputs, model: Any) -> tuple[Tensor, ImageEmbeddings]:
-        """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""
-        # Dropout differs between processes; the first process has the same draws as single-process training.
-        process = f"/process {self.processes.rank}" if self.processes.rank else ""
-        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
+        self.seed_dropout()
         images = self.augmentation(inputs.images, inputs.parameters)
         with autocast(self.device):
             pooled, regions = model.embed_images(images.contiguous(memory_format=torch.channels_last))
@@ -154,9 +109,8 @@ class ImageText(TrainingRun):
         return texts, ImageEmbeddings(pooled, None if regions is None else self.processes.whole(regions.float()))
 
     def _backward_masked_words(self, inputs: Inputs) -> Tensor:
-        """Add the gradients of the masked-word loss, and return its contribution to the total loss."""
         if self.mask_share is None:
-            return torch.zeros((), device=self.device)
+            return super()._backward_masked_words(inputs)
         # One draw per position of the longest sentence overall, so the result does not depend on the batch's padding.
         longest = int(self.tokens.lengths.max())
         draws = torch.rand(self.batch_size, longest, generator=self.generator(f"masked words/{self.update}"))
@@ -169,24 +123,6 @@ class ImageText(TrainingRun):
             loss = self.masked_words_weight * self.masked(bert, inputs.tokens, places, mask_id) / count
         (self.processes.count * loss).backward()  # gradients are averaged over processes
         return self.processes.sum(loss.detach())
-
-
-def with_overrides(settings: Settings) -> dict[str, Any]:
-    """Return the settings of the similarity, with those that the objective overrides."""
-    similarity = dict(settings["similarity"])
-    overrides = {key: settings["objective"].get(key) for key in ("logit_scale", "learned_logit_scale")}
-    return similarity | {key: value for key, value in overrides.items() if value is not None}
-
-
-def optimizer_of(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:
-    """Return the optimizer of a network's trained parameters."""
-    # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
-    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [parameter for parameter in learned if parameter.ndim > 1], "weight_decay": training["weight_decay"]},
-        {"params": [parameter for parameter in learned if parameter.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)
 
 
 class ReleasedNetworks:
@@ -206,24 +142,30 @@ class ReleasedNetworks:
     """
 
     epochs = epoch = update = updates = batch_size = 0
+    finished_tensors: Any = staticmethod(finished_tensors)
 
     def __init__(
         self,
         settings: Settings,
         seed: int,
-        source: PairSource,
-        subset: PairSubset,
+        source: Any,
+        subset: Any,
         device: Any = None,
         processes: Any = None,
         frozen: Frozen = NOTHING_FROZEN,
     ):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            self._networks = self.build(settings, source, subset, frozen)
+
+    @staticmethod
+    def build(settings: Settings, source: Any, subset: Any, frozen: Frozen) -> Any:
+        """Build the networks, after a check of the subset."""
         refuse_leakage(source, subset)
         statistics = ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         sentences = PairData(source, subset, torch.device("cpu")).sentences
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            self._networks = build_networks(settings, sentences, source.images.shape[1], statistics, frozen)
+        return build_networks(settings, sentences, source.images.shape[1], statistics, frozen)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the tensors that :func:`~trueneg.training.image_text_networks.read_networks` restores."""
-        return finished_tensors(self._networks)
+        """Return the tensors of a finished run's file."""
+        return self.finished_tensors(self._networks)

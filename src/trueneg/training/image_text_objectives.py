@@ -1,5 +1,6 @@
 """Objectives of image–text training: the library's losses combined with labels and similarities of the pairs in a batch."""
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, probability_name
+from trueneg.data.pairs.pair_source import probability_name
 from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.scored_sentences import PROBABILITY_COLUMNS
 from trueneg.errors import UserError
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.contrastive import ContrastiveTerms
 from trueneg.losses.cross_modal import DIRECTIONS
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.guides.base import LANGUAGE_MODEL
+from trueneg.specs.objectives.base import PairLoss
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums
 from trueneg.training.guides.base import UNRATED, Guide, Rated
@@ -42,6 +45,8 @@ class ImageTextObjective:
                        gradient, and nothing is subtracted for the others
     bound_gradient     for ``dcl`` and ``hcl``: see :class:`~trueneg.losses.CrossModalLoss`
     own_report         ``left out``: the other pairs of an anchor's own report are not negatives; in every objective
+    same_text          pairs whose text equals the anchor's after normalisation: ``exclude``: they are not negatives;
+                       ``positives``: nor are they, and the loss is the mean over an anchor's positives, as for ``mode``
     mode               for ``same_sentence``: pairs whose image's report contains exactly the anchor's sentence are
                        ``left out`` of the negatives, or used as additional ``positives``: the loss is then the mean
                        over an anchor's positives, each compared with the remaining negatives
@@ -67,7 +72,7 @@ class ImageTextObjective:
     """
 
     def __init__(
-        self, model: type[Objective], settings: Mapping[str, Any], data: PairData, aggregation: str, guide: Guide | None = None
+        self, model: type[PairLoss], settings: Mapping[str, Any], data: PairData, aggregation: str, guide: Guide | None = None
     ):
         self._name, self._data, self._of_reports = settings["name"], data, model.MATCHES_REPORTS
         if model.NEEDS_POOLED and aggregation != "global":
@@ -79,6 +84,7 @@ class ImageTextObjective:
         values = values if guide is None else guide.loss_settings(values)
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._leaves_out_report = settings.get("own_report") == "left out"
+        self._leaves_out_text = settings.get("same_text") in ("exclude", "positives")
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None), "class_probability", settings.get("a"), settings.get("k")
@@ -90,17 +96,17 @@ class ImageTextObjective:
         estimator: Any = getattr(self._loss, "estimator", None)
         self.on_embeddings = estimator is None
         # What a report says is no estimate of what is true, so it is not compared with the truth.
-        knows_matches, compares = bool(data.shown.shape[1]), not (self.on_embeddings or self._of_reports)
+        knows_matches, compares = data.knows_matches, not (self.on_embeddings or self._of_reports)
         self.marks = compares and knows_matches and marks_negatives(self._loss)
         if compares and estimator.needs_labels and not knows_matches:
-            problem = f"objective {self._name} needs known matches of the images, but source {data.source.name} has none"
+            problem = f"objective {self._name} needs known matches, but source {data.source.name} has none"
             raise UserError(f"{problem}; remove this objective.")
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: PairIndices, rated: Rated = UNRATED) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.
 
         Args:
-            similarity: (B, B) unscaled s(text, image).
+            similarity: (B, B) or, with H hard negatives in the last columns, (B, B + H) unscaled s(text, image).
             scale: the current logit scale.
             pairs: the batch's sentences and images.
             rated: the guide's similarities.
@@ -111,8 +117,9 @@ class ImageTextObjective:
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
-        elif self._all_positives and same is not None:
-            loss = self._over_positives(terms, similarity * scale, same)
+        elif self._all_positives:
+            positives = self._same_class(pairs) if self._of_reports else self._data.same_text(pairs)
+            loss = self._over_positives(terms, similarity * scale, positives)
         bounded, left_out = (each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, _removed(terms)))
         return ObjectiveTerms(loss, bounded, left_out, self._agreement(terms, pairs))
 
@@ -127,23 +134,26 @@ class ImageTextObjective:
         # Averaged over all anchors, so that switching some off does not enlarge the steps of the others.
         return each.masked_fill(at_bound, 0).mean(), at_bound
 
-    def _over_positives(self, terms: ContrastiveTerms, logits: Tensor, same: Tensor) -> Tensor:
+    def _over_positives(self, terms: ContrastiveTerms, logits: Tensor, positives: Tensor) -> Tensor:
         """Return the mean of −log e^p / (e^p + N·g) over each anchor's positives, with N·g over all non-positives."""
-        is_positive = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
-        logits, is_positive = (torch.cat(self._by_direction(each)) for each in (logits, is_positive))
-        each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~is_positive, 0)
-        return (each.sum(1) / is_positive.sum(1)).mean()
+        positives = positives | torch.eye(*positives.shape, dtype=torch.bool, device=positives.device)
+        masses, losses = terms.log_negative_mass.view(-1, len(logits), 1), []
+        for mass, of_anchors, is_positive in zip(masses, *map(self._by_direction, (logits, positives)), strict=True):
+            each = functional.softplus(mass - of_anchors.to(mass.dtype)).masked_fill(~is_positive, 0)
+            losses.append(each.sum(1) / is_positive.sum(1))
+        return torch.cat(losses).mean()
 
     def _agreement(self, terms: ContrastiveTerms, pairs: PairIndices) -> Tensor:
         """Return (5, B) :class:`~trueneg.training.monitors.Agreement` with the known matches; (0, B) if nothing is marked."""
         if not self.marks:
-            return terms.positive.new_zeros(0, len(pairs.images))
+            return terms.positive.new_zeros(0, len(pairs.sentences))
         marks = agreement(terms, *(self._by_direction(each) for each in self._data.matches(pairs)))
-        return torch.stack([each.view(-1, len(pairs.images)).sum(0) for each in marks])
+        return torch.stack([each.view(-1, len(pairs.sentences)).sum(0) for each in marks])
 
     def _by_direction(self, matrix: Tensor) -> list[Tensor]:
-        """Return a (B, B) text × image matrix for each direction, with one row per anchor."""
-        return [matrix if direction == "text" else matrix.mT for direction in DIRECTIONS[self._loss.directions]]
+        """Return a (B, B + H) text × image matrix for each direction, with one row per anchor."""
+        square = matrix[:, : len(matrix)]  # hard negatives are no anchors
+        return [matrix if direction == "text" else square.mT for direction in DIRECTIONS[self._loss.directions]]
 
     def of_embeddings(self, texts: Tensor, images: Tensor, pairs: PairIndices) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
@@ -151,8 +161,10 @@ class ImageTextObjective:
         return ObjectiveTerms(self._loss(texts, images, self._excluded(pairs)), none, none, none.new_zeros(0, len(texts)))
 
     def _excluded(self, pairs: PairIndices) -> Tensor | None:
-        """Return (B, B) bool: the pairs of a text and an image that are not negatives; None: every pair is."""
-        return self._data.of_own_report(pairs.images) if self._leaves_out_report else None
+        """Return (B, B + H) bool: the pairs of a text and an image that are not negatives; None: every pair is."""
+        masks = [self._data.of_own_report(pairs.images)] if self._leaves_out_report else []
+        masks += [self._data.same_text(pairs)] if self._leaves_out_text else []
+        return functools.reduce(torch.logical_or, masks) if masks else None
 
     def _same_class(self, pairs: PairIndices) -> Tensor:
         """Return (B, B) bool: image j's report contains sentence i or, in other objectives, i is true of j."""
@@ -167,7 +179,7 @@ class ImageTextObjective:
         """Return η of every training sentence for the name of a class probability; return a number unchanged."""
         if not isinstance(value, str | Mapping):
             return value
-        names = self._data.source.class_probabilities
+        names = self._data.class_probabilities
         if probability_name(value) not in names:
             raise UserError(
                 f"objective {self._name}: {key} is {value!r}, which source {self._data.source.name} does not contain; expected a "
@@ -188,8 +200,8 @@ def _removed(terms: ContrastiveTerms) -> Tensor:
     return torch.cat([(share * valid).sum(1) / valid.sum(1).clamp(min=1) for share, valid in shares])
 
 
-def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of a run's inputs: the source, class probabilities, language model and weight files."""
+def data_checksum(source: Any, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a checksum of a run's inputs: the source of pairs or texts, class probabilities, language model and weight files."""
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [probability_name(value) for value in values if isinstance(value, str | Mapping)]
@@ -197,7 +209,7 @@ def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]])
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name, objective.get('a') is not None)}" for name in named)]
     model: Any = model_of(settings, "objective")
     guide = model.guide_of(objective)
-    if guide is not None and guide[0].NEEDS_LANGUAGE_MODEL:
+    if guide is not None and guide[0].NEEDS == LANGUAGE_MODEL:
         parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
     parts += [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
     return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()

@@ -43,6 +43,8 @@ class TrainingRun(ABC):
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
         PER_PICK: units per sample in a batch, such as 2 views per image.
+        SAMPLE_KEY: key of a batch's rows that tells its samples apart: an attribute of ``data`` with one element per index.
+        TEXT_COLUMNS: key of the rows whose texts stand for the columns when the texts of pairs are compared.
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
         directions: directions in which a sample is an anchor; for views, there is one.
         read_source, read_subsets: functions that read the data and the subsets of all seeds.
@@ -64,6 +66,8 @@ class TrainingRun(ABC):
 
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
+    SAMPLE_KEY: ClassVar[str] = "images"
+    TEXT_COLUMNS: ClassVar[str] = "sentences"
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
     directions: tuple[str, ...]
     read_source: Any
@@ -221,7 +225,7 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
 
     Args:
         training: settings of the section ``training``.
-        available: number of samples per epoch: images or, in image–text training, pairs.
+        available: number of samples per epoch: images or, in training on pairs, pairs.
         seed: the run's seed, for messages.
 
     Raises:
@@ -235,8 +239,9 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
     per_epoch = available // size
     if per_epoch == 0:
         content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"
-        where = content if unit else f"the subset of seed {seed} contains {available} images"
-        raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more images.")
+        samples = "samples" if training.get("kind") == "text" else "images"
+        where = content if unit else f"the subset of seed {seed} contains {available} {samples}"
+        raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more data.")
     updates = training["updates"] or training["epochs"] * per_epoch
     if warmup >= updates:
         raise UserError(f"training.warmup_updates is {warmup}, but the run has {updates} updates; lower it.")

@@ -17,7 +17,9 @@ from trueneg.training.image_text_networks import Networks
 log = logging.getLogger(__name__)
 
 
-def text_inputs(networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device) -> Any:
+def text_inputs(
+    networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device, section: str = "text_encoder"
+) -> Any:
     """Return the inputs of the text encoder for U texts, an object with ``batch`` and, of networks from scratch, ``lengths``.
 
     Args:
@@ -25,6 +27,7 @@ def text_inputs(networks: Networks, texts: Sequence[str], truncate: bool, device
         texts: U texts.
         truncate: truncate texts that are too long instead of raising an error.
         device: device of the inputs.
+        section: section of the encoder's settings, for messages.
 
     Raises:
         UserError: if a text is too long and ``truncate`` is false, or a text without a stored vector cannot be embedded.
@@ -32,7 +35,7 @@ def text_inputs(networks: Networks, texts: Sequence[str], truncate: bool, device
     if networks.frozen.texts is not None:
         return TextVectors(networks, texts, device)
     if networks.tokenizer is None:
-        return TowerTexts(networks, texts, truncate, device)
+        return TowerTexts(networks, texts, truncate, device, section)
     return SentenceTokens(networks, texts, truncate, device)
 
 
@@ -70,10 +73,10 @@ class SentenceTokens:
 class TowerTexts:
     """The texts as a trained tower takes them, prepared batch by batch; for arguments and errors see :func:`text_inputs`."""
 
-    def __init__(self, networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device):
+    def __init__(self, networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device, section: str):
         self._tower: Any = networks.model.text_encoder
         if not truncate:
-            refuse_long_texts(self._tower, networks.settings, texts)
+            refuse_long_texts(self._tower, {**networks.settings, section: networks.settings["text_encoder"]}, texts, section)
         self._texts, self._device = texts, device
         self.lengths = torch.zeros(len(texts), dtype=torch.int64)
 

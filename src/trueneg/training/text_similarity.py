@@ -31,7 +31,8 @@ class TextSimilarity:
 
     Example:
         >>> similarity = TextSimilarity(torch.eye(3), torch.arange(3), torch.arange(3))
-        >>> similarity(torch.tensor([0, 1])).mul(10).round().tolist()  # three corners of a triangle around their mean
+        >>> pair = torch.tensor([0, 1])
+        >>> similarity(pair, pair).mul(10).round().tolist()  # three corners of a triangle around their mean
         [[10.0, -5.0], [-5.0, 10.0]]
     """
 
@@ -40,12 +41,11 @@ class TextSimilarity:
         frequency = embeddings.new_zeros(len(embeddings)).index_add_(0, text_of, share)
         self._units, self._text_of = functional.normalize(embeddings - frequency @ embeddings, dim=1), text_of
         rows, columns = torch.triu_indices(len(sample), len(sample), 1, device=sample.device)
-        self._sorted = self(sample)[rows, columns].sort().values
+        self._sorted = self(sample, sample)[rows, columns].sort().values
 
-    def __call__(self, sentences: Tensor) -> Tensor:
-        """Return the similarities (B, B) between training sentences, given their indices (B,)."""
-        units = self._units[self._text_of[sentences]]
-        return units @ units.mT
+    def __call__(self, anchors: Tensor, columns: Tensor) -> Tensor:
+        """Return the similarities (B, K) between training sentences, given their indices (B,) and (K,)."""
+        return self._units[self._text_of[anchors]] @ self._units[self._text_of[columns]].mT
 
     def threshold(self, quantile: float) -> float:
         """Return a threshold just below the similarities of the top ``1 − quantile`` of random pairs.

@@ -1,5 +1,6 @@
 """Training images and sentences of a run, and the pairs drawn from them in each epoch."""
 
+import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from trueneg.data.image_loading import TrainingImages
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.randomness import seed_for
+from trueneg.text.cleaning import normalised
 
 
 class PairIndices(NamedTuple):
@@ -77,13 +79,23 @@ class PairData:
         self.text_of = self.text_numbers.to(device)
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
-        self.groups = torch.from_numpy(_frequency_groups(classes)).to(device)
+        self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
         self.images = TrainingImages(source.images if vectors is None else vectors, subset.train, device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
         self.report_of = self._report_of.to(device)
+
+    @property
+    def knows_matches(self) -> bool:
+        """Whether it is known which sentences are true of which images."""
+        return bool(self.shown.shape[1])
+
+    @property
+    def class_probabilities(self) -> tuple[str, ...]:
+        """The config names of the available class probabilities."""
+        return self.source.class_probabilities
 
     @property
     def sentence_weights(self) -> Tensor:
@@ -119,6 +131,17 @@ class PairData:
         reports = self.report_of[images]
         return reports[:, None] == reports
 
+    def same_text(self, pairs: PairIndices) -> Tensor:
+        """Return (B, B) bool: whether sentences i and j are equal once :func:`~trueneg.text.cleaning.normalised`."""
+        numbers = self._normalised_of[pairs.sentences]
+        return numbers[:, None] == numbers
+
+    @functools.cached_property
+    def _normalised_of(self) -> Tensor:
+        """(S,) a number for each sentence; sentences that are equal after normalisation share it."""
+        numbers, _ = pd.Index(self.texts).map(normalised).factorize()
+        return torch.from_numpy(numbers).to(self._device)[self.text_of]
+
     def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
         """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
         classes = self.class_of[pairs.sentences]
@@ -136,11 +159,7 @@ class PairData:
         all s have the same values, and a sentence that keeps its η at some s keeps it at every larger one.
         """
         values = self.source.class_probability(probability_name(name), a, k)[self._rows["sentences"].numpy()].astype(np.float32)
-        if not isinstance(name, str):
-            generator = np.random.default_rng(seed_for(self._seed, "exchanged class probabilities"))
-            exchanged = np.flatnonzero(generator.random(len(values)) >= name["true_share"])
-            values[exchanged] = values[generator.permutation(exchanged)]
-        return torch.from_numpy(values).to(self._device)
+        return torch.from_numpy(partly_exchanged(values, name, self._seed)).to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
@@ -148,7 +167,17 @@ def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
     return (counts.cumsum(0) - counts)[groups] + (uniform * counts[groups]).long()
 
 
-def _frequency_groups(classes: np.ndarray) -> np.ndarray:
+def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: int) -> np.ndarray:
+    """Return η of every sentence, where those without their true value exchange theirs; all of them unless a share is named."""
+    if isinstance(name, str):
+        return values
+    generator = np.random.default_rng(seed_for(seed, "exchanged class probabilities"))
+    exchanged = np.flatnonzero(generator.random(len(values)) >= name["true_share"])
+    values[exchanged] = values[generator.permutation(exchanged)]
+    return values
+
+
+def frequency_groups(classes: np.ndarray) -> np.ndarray:
     """Return the class group of every sentence: 0 common, 1 rare, 2 unknown."""
     numbers, counts = np.unique(classes[classes >= 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")

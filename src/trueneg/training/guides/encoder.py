@@ -10,13 +10,13 @@ class EncoderGuide(FeatureGuide):
     """The cosine of the vectors that frozen towers make of unaugmented images, of texts, or of both in one space."""
 
     def training_features(self) -> dict[str, Tensor]:
-        frozen, data = self.run.frozen, self.run.data
-        rows = {"images": torch.arange(data.counts["images"])}
-        if "text_encoder" in frozen.guide:
-            rows["sentences"] = torch.tensor([frozen.rows[text] for text in data.source.sentences["sentence"]])
-        rows, features = data.of_training(rows), {}
+        frozen, data, features = self.run.frozen, self.run.data, dict[str, Tensor]()
         for section, stored in frozen.guide.items():
-            key = {"encoder": "images", "text_encoder": "sentences"}[section]
-            # Only the training rows are read; the first version is the sample itself, and the first vector that of all of it.
-            features[key] = torch.from_numpy(stored.values[rows[key].cpu().numpy(), 0, :, 0]).to(self.run.device)
+            if section == "encoder":
+                rows = {"images": torch.arange(data.counts["images"])}
+            else:
+                rows = {"sentences": torch.tensor([frozen.rows[text] for text in data.source.sentences["sentence"]])}
+            for key, chosen in data.of_training(rows).items():
+                # Only the training rows are read; the first version is the sample itself, and the first vector that of all of it.
+                features[key] = torch.from_numpy(stored.values[chosen.cpu().numpy(), 0, :, 0]).to(self.run.device)
         return features

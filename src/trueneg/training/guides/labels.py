@@ -20,7 +20,7 @@ class LabelGuide(Guide):
             raise UserError(f"objective.guide is labels, but source {name} has no labels for its images; use another guide.")
 
     def rate(self, batch: Batch) -> Rated:
-        return rate_labels(self.run.data.labels[batch.rows["images"]])
+        return rate_labels(*(self.run.data.labels[batch.rows[key]] for key in (self.run.SAMPLE_KEY, "images")))
 
 
 class SharedLabelGuide(Guide):
@@ -28,20 +28,23 @@ class SharedLabelGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        if not run.data.labels.shape[1]:
+        if run.data.labels.shape[1:] == (0,):
             problem = f"objective {settings['name']} needs labels of the images, but source {run.data.source.name} has none"
             raise UserError(f"{problem}; remove this objective.")
 
     def rate(self, batch: Batch) -> Rated:
-        positive = (self.run.data.labels[batch.rows["images"]] == 1).float()
+        labels = self.run.data.labels[batch.rows["images"]]
+        if labels.dim() == 1:  # one class each
+            return Rated(rate_labels(self.run.data.labels[batch.rows[self.run.SAMPLE_KEY]], labels).negative_similarity)
+        positive = (labels == 1).float()
         return Rated(((positive @ positive.T) > 0).float())
 
 
-def rate_labels(labels: Tensor) -> Rated:
-    """Rate samples by (B,) classes: 1 if equal. With (B, K) labels, rate by the cosine of the masks of positive labels."""
+def rate_labels(anchors: Tensor, labels: Tensor) -> Rated:
+    """Rate samples by (B,) and (K,) classes: 1 if equal. With (B, C) labels: the cosine of the masks of positive labels."""
     if labels.dim() == 1:
-        same = (labels[:, None] == labels).float()
-        return Rated(same, same.new_ones(len(labels)))
+        same = (anchors[:, None] == labels).float()
+        return Rated(same, same.new_ones(len(anchors)))
     rated = rate_features((labels == 1).float())
     rated.negative_similarity.fill_diagonal_(1)  # even without positive labels
     return rated

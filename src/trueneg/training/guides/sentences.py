@@ -13,11 +13,11 @@ class SentenceGuide(Guide):
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         data = run.data
-        sample = data.epoch(run.training["unit"], run.generator("similarity of texts")).sentences[:SAMPLE].to(run.device)
+        sample = data.epoch(run.training.get("unit"), run.generator("similarity of texts")).sentences[:SAMPLE].to(run.device)
         self.similarity = TextSimilarity(embeddings_of(data.source, data.texts, run.device), data.text_of, sample)
 
     def rate(self, batch: Batch) -> Rated:
-        return Rated(self.similarity(batch.rows["sentences"]))
+        return Rated(self.similarity(batch.rows["sentences"], batch.rows[self.run.TEXT_COLUMNS]))
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         if "threshold" not in settings:

@@ -29,8 +29,9 @@ class WordGuide(Guide):
         self.overlap = WordOverlap(texts)
 
     def rate(self, batch: Batch) -> Rated:
-        numbers = self.run.data.text_of[batch.rows["sentences"]]
-        return rate_pairs(self.overlap(numbers.cpu()).to(numbers.device))
+        text_of = self.run.data.text_of
+        anchors, columns = (text_of[batch.rows[key]] for key in ("sentences", self.run.TEXT_COLUMNS))
+        return rate_pairs(self.overlap(anchors.cpu(), columns.cpu()).to(anchors.device))
 
 
 class WordOverlap:
@@ -42,7 +43,9 @@ class WordOverlap:
     def __init__(self, texts: Sequence[str]):
         self._vectors = TfidfVectorizer(dtype=np.float32, tokenizer=TERM.findall, token_pattern=None).fit_transform(texts)
 
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """Return (B, B) cosines between texts, given (B,) indices; all on the CPU."""
-        rows = self._vectors[numbers.numpy()]
-        return torch.from_numpy((rows @ rows.T).toarray()).clamp(max=1).fill_diagonal_(1)
+    def __call__(self, anchors: Tensor, columns: Tensor) -> Tensor:
+        """Return (B, K) cosines between texts, given (B,) and (K,) indices; all on the CPU."""
+        cosines = (self._vectors[anchors.numpy()] @ self._vectors[columns.numpy()].T).toarray()
+        cosines = torch.from_numpy(cosines).clamp(max=1)  # rounding can make a cosine exceed 1
+        # A text without a word, whose cosine with itself would be 0.
+        return cosines.fill_diagonal_(1) if torch.equal(anchors, columns) else cosines

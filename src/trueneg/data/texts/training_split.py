@@ -1,0 +1,155 @@
+"""The training split of a text source, with the draws of each epoch."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from trueneg.class_probability import from_class_frequency
+from trueneg.data.pairs.pair_source import probability_name
+from trueneg.data.pairs.training_split import PairIndices, frequency_groups, partly_exchanged
+from trueneg.data.texts.text_source import TextSource
+from trueneg.data.texts.text_splits import TextSubset
+from trueneg.text.cleaning import normalised
+
+
+class TextData:
+    """A source's training split: n samples of T texts; a sample is a given pair, or a text whose positive is drawn.
+
+    Batches are :class:`~trueneg.data.pairs.training_split.PairIndices`: ``sentences`` (B,) are the anchors, and ``images``
+    (B + B·H,) the columns: the positives, then the first hard negative of every pair, then the second ones, and so on.
+
+    Args:
+        source: texts.
+        subset: subset of the source; only its ``train`` split is used.
+        positives: ``"given"``, ``"same_label"`` or ``"dropout"``.
+        device: device of the tensors.
+
+    Attributes:
+        source: texts.
+        counts: number of ``sentences`` of the source.
+        sentences: the T training texts, including repetitions.
+        texts: the distinct ones.
+        text_of: (T,) index in ``texts``; ``text_numbers`` is a copy on the CPU.
+        class_of: (T,) label of each text, −1 if there is none. Only objectives that declare labels may read it.
+        groups: (T,) class group of each text: 0 common, 1 rare, 2 unknown.
+        labels: the same as ``class_of``, for guides that compare labels.
+    """
+
+    def __init__(self, source: TextSource, subset: TextSubset, positives: str, device: torch.device):
+        self.source, self._seed, self._device, self._positives = source, subset.seed, device, positives
+        self.counts = {"sentences": len(source.sentences)}
+        samples = source.pairs[subset.train] if positives == "given" else source.anchors[subset.train][:, None]
+        rows, places = np.unique(samples, return_inverse=True)
+        self._rows, self._samples = torch.from_numpy(rows), torch.from_numpy(places.reshape(samples.shape))
+        table = source.sentences.iloc[rows]
+        self.sentences = table["sentence"].tolist()
+        text_of, texts = pd.factorize(table["sentence"], sort=True)
+        self.texts, self.text_numbers = texts.tolist(), torch.from_numpy(text_of)
+        same = pd.factorize(table["sentence"].map(normalised))[0]
+        classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
+        self.text_of, self._same_of = self.text_numbers.to(device), torch.from_numpy(same).to(device)
+        self.class_of = self.labels = torch.from_numpy(classes).to(device)
+        self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
+        self._partners = _Partners(classes, same) if positives == "same_label" else None
+
+    @property
+    def knows_matches(self) -> bool:
+        """Whether it is known which texts share a class."""
+        return bool(self.source.label_names)
+
+    @property
+    def class_probabilities(self) -> tuple[str, ...]:
+        """The config names of the available class probabilities; with labels, ``true`` is the frequency of a text's label."""
+        return (*self.source.class_probabilities, *(("true",) if self.knows_matches else ()))
+
+    @property
+    def samples(self) -> int:
+        """Number of samples, each of which is an anchor once per epoch."""
+        return len(self._samples)
+
+    def epoch(self, unit: str, generator: torch.Generator) -> PairIndices:
+        """Draw every sample once, in random order; returned on the CPU.
+
+        Args:
+            unit: not used; there is one kind of epoch.
+            generator: generator for all draws.
+
+        Returns:
+            Anchors (n,), and (n, 1 + H) their positives and hard negatives.
+        """
+        order = self._samples[torch.randperm(self.samples, generator=generator)]
+        if self._partners is not None:
+            uniform = torch.rand(len(order), generator=generator, dtype=torch.float64)
+            return PairIndices(self._partners.draw(order[:, 0], uniform)[:, None], order[:, 0])
+        return PairIndices(order[:, -max(order.shape[1] - 1, 1) :], order[:, 0])
+
+    def same_text(self, pairs: PairIndices) -> Tensor:
+        """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor of i, after normalisation."""
+        anchors, columns = self._same_of[pairs.sentences], self._same_of[pairs.images]
+        own, count = anchors[:, None], len(anchors)
+        same = (columns == own) | (columns == columns[:count, None])
+        same[:, :count] |= anchors == own
+        return same
+
+    def reports_with(self, pairs: PairIndices) -> Tensor:
+        """Return the same as :meth:`same_text`, as a text is all there is of a sample."""
+        return self.same_text(pairs)
+
+    def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
+        """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether both have one."""
+        anchors, columns = self.class_of[pairs.sentences][:, None], self.class_of[pairs.images]
+        labelled = (anchors >= 0) & (columns >= 0)
+        return (anchors == columns) & labelled, labelled
+
+    def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the rows of the training texts, given features of all ``sentences``; those of columns are the same."""
+        rows = features["sentences"][self._rows].to(self._device)
+        return {"sentences": rows, "images": rows}
+
+    def class_probability(self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None) -> Tensor:
+        """Return η of every training text, (T,) float32; NaN for those that are no anchors.
+
+        ``true`` is the frequency of its label among the samples that the run is trained on; for ``{"true_share": s}`` see
+        :meth:`~trueneg.data.pairs.training_split.PairData.class_probability`.
+        """
+        anchors = self._samples[:, 0]
+        if probability_name(name) == "true":
+            values = np.asarray(from_class_frequency(self.class_of.cpu().numpy()[anchors]))
+        else:
+            values = self.source.class_probability(probability_name(name), a, k)[self._rows.numpy()[anchors]]
+        eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)  # of texts that are no anchors
+        eta[anchors] = torch.from_numpy(partly_exchanged(values.astype(np.float32), name, self._seed))
+        return eta.to(self._device)
+
+
+class _Partners:
+    """Draws for each text another text with its label, different after normalisation, all with equal probability.
+
+    Args:
+        classes: (T,) label of each text.
+        same: (T,) number of each normalised text.
+    """
+
+    def __init__(self, classes: np.ndarray, same: np.ndarray):
+        order = np.lexsort((same, classes))
+        self._order, self._place = torch.from_numpy(order), torch.from_numpy(np.argsort(order))
+        self._label = _blocks(classes[order])
+        self._text = _blocks(classes[order] * (same.max() + 1) + same[order])
+
+    def draw(self, anchors: Tensor, uniform: Tensor) -> Tensor:
+        """Return the partner of each text, (n,), from uniform draws in [0, 1)."""
+        places = self._place[anchors]
+        (first, size), (own, copies) = (tuple(part[places] for part in blocks) for blocks in (self._label, self._text))
+        drawn = first + (uniform * (size - copies)).long()
+        return self._order[drawn + torch.where(drawn >= own, copies, 0)]
+
+
+def _blocks(values: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return start and size of the block of equal values that each position of a sorted array belongs to."""
+    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+    sizes = np.diff(np.r_[starts, len(values)])
+    return torch.from_numpy(np.repeat(starts, sizes)), torch.from_numpy(np.repeat(sizes, sizes))
