@@ -40,6 +40,14 @@ def is_frozen(encoder: Mapping[str, Any]) -> bool:
     return encoder.get("train") == FROZEN
 
 
+def one_network(first: Any, second: Any) -> bool:
+    """Return whether two towers, as they are written, are one network with pretrained weights."""
+    if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
+        return False
+    same = all(first.get(key) == second.get(key) for key in ("name", "model", "weights", "revision", "path", "column"))
+    return same and "none" not in values_of(first.get("weights"))
+
+
 class TowerSettings(Settings):
     """Settings shared by networks of other libraries (extra: towers).
 
@@ -225,11 +233,5 @@ class SentenceTransformerSettings(TextTowerSettings):
     offline: Boolean = technical(False, "use only the local cache, never the network")
 
 
-AnyTextEncoder = Annotated[
-    SmallTextEncoderSettings
-    | PretrainedTextEncoderSettings
-    | OpenClipTextSettings
-    | SentenceTransformerSettings
-    | VectorSettings,
-    BY_NAME,
-]
+TextTower = OpenClipTextSettings | SentenceTransformerSettings | VectorSettings
+AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings | TextTower, BY_NAME]

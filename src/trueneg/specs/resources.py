@@ -45,6 +45,7 @@ class Resources(Settings):
 
 RESOURCES = {
     "source": Resources(mem_mb=4000, runtime=30),
+    "texts": Resources(mem_mb=4000, runtime=60),
     "chexpert_8x200": Resources(mem_mb=4000, runtime=60, threads=2),
     "subsets": Resources(mem_mb=4000),
     "phantom_reports": Resources(runtime=30),

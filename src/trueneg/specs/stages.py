@@ -11,9 +11,11 @@ VERSIONS = {
     "class_probability": 1,  # η from likelihoods, and its controls
     "training/images": 1,  # the loop, augmentation and loss of two views
     "training/image-text": 1,  # the loop, networks and loss of image–text pairs
+    "training/text": 1,  # the loop, networks and loss of pairs of texts
     "features": 1,  # vectors of frozen towers
     "evaluation/images": 1,  # encoding the images of a run
     "evaluation/image-text": 1,  # encoding the pairs of a run
+    "evaluation/text": 1,  # encoding the texts of a run
     "simulation": 1,  # the experiments of the theory
     "comparison": 1,  # selection, headroom and primary contrast
 }

@@ -9,6 +9,7 @@ class LabelGuide(GuideSettings):
     """Labels: whether two images have the same class or, with several labels, the cosine of the masks of positive labels."""
 
     IMPLEMENTATION = "trueneg.training.guides.labels:LabelGuide"
+    NEEDS = "labels"
 
     name: Literal["labels"]
 
@@ -17,6 +18,7 @@ class SharedLabelGuide(GuideSettings):
     """Whether two images share a positive label (``by: labels``)."""
 
     IMPLEMENTATION = "trueneg.training.guides.labels:SharedLabelGuide"
+    NEEDS = "labels"
 
 
 TWO_VIEWS = PAIRS = LabelGuide

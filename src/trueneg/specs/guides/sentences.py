@@ -1,10 +1,10 @@
 """A language model's sentence embeddings as the guide."""
 
-from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 
 
 class SentenceGuide(GuideSettings):
     """The cosine between centred sentence embeddings of the language model that provides η (``by: text``)."""
 
     IMPLEMENTATION = "trueneg.training.guides.sentences:SentenceGuide"
-    NEEDS_LANGUAGE_MODEL = True
+    NEEDS = LANGUAGE_MODEL

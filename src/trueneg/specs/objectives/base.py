@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
-from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 from trueneg.specs.guides.labels import SharedLabelGuide
 from trueneg.specs.guides.sentences import SentenceGuide
 from trueneg.specs.settings import (
@@ -52,10 +52,21 @@ def uses_truth(class_probability: Any) -> bool:
     return class_probability == "true" or isinstance(class_probability, PartlyTrue)
 
 
+def _need_of(value: Any) -> str:
+    """Return what the data must provide for a value of a setting; empty: nothing."""
+    if isinstance(value, str) and value in FROM_LIKELIHOODS:
+        return LANGUAGE_MODEL
+    return "known class probabilities" if uses_truth(value) else getattr(value, "NEEDS", "")
+
+
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
 FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
 SENTENCE_ETA = (
     "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true, true_share)"
+)
+SAME_TEXT = (
+    "pairs whose text is the anchor's, apart from case, spaces and final punctuation: negatives (keep), left out (exclude) or "
+    "positives, over which the loss is averaged; none: exclude in text studies, keep in image–text studies"
 )
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
@@ -73,6 +84,7 @@ class Objective(Settings):
         OF_TRAINING: settings that the training uses, and not the loss.
         TRAINED: whether there is anything to train.
         NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
+        MASKS_WORDS: whether it masks words, which needs a BERT of this project.
         MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
     """
 
@@ -81,10 +93,11 @@ class Objective(Settings):
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
     OF_TRAINING: ClassVar[frozenset[str]] = frozenset(
-        {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report"}
+        {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report", "same_text"}
     )
     TRAINED: ClassVar[bool] = True
     NEEDS_POOLED: ClassVar[bool] = False
+    MASKS_WORDS: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
 
     @classmethod
@@ -95,10 +108,17 @@ class Objective(Settings):
         guide = settings.get("guide")
         return None if guide is None else (GUIDES[guide["name"]], guide)
 
-    @classmethod
-    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
-        """Return whether the loss is a mean over all samples that match the anchor, and not the loss of its own positive."""
-        return False
+    def needs(self) -> list[tuple[str, str]]:
+        """Return what the data must provide (keys of ``TrainedStudy.provided``), each after the setting that needs it.
+
+        Such a setting is ``.by``; it is empty for what the objective needs with any settings.
+        """
+        return [(f".{key}", need) for key, setting in self for need in map(_need_of, values_of(setting)) if need]
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether training sees labels or the truth; all other objectives must not depend on them."""
+        return any(need != LANGUAGE_MODEL for _, need in self.needs())
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,13 +206,35 @@ class TwoViewObjective(EstimatorObjective):
 
 
 class PairLoss(Objective):
-    """Settings shared by all objectives on image–sentence pairs, including losses without an estimator."""
+    """Settings shared by all objectives on image–sentence pairs, including losses without an estimator.
+
+    Attributes:
+        SEVERAL_POSITIVES: whether the loss can be the mean over the pairs that share an anchor's text.
+    """
+
+    SEVERAL_POSITIVES: ClassVar[bool] = True
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
     learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
     own_report: Sweepable[Literal["negatives", "left out"]] = Field(
         "negatives", description="other pairs of the anchor's own report (unit: image): negatives like the rest, or left out"
     )
+    same_text: Sweepable[Literal["keep", "exclude", "positives"]] | None = Field(None, description=SAME_TEXT)
+
+    @classmethod
+    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
+        """Return whether the loss is a mean over all samples that match the anchor, and not the loss of its own positive."""
+        return settings.get("same_text") == "positives"
+
+    @model_validator(mode="after")
+    def _mean_over_positives(self):
+        if "positives" in values_of(self.same_text):
+            if not self.SEVERAL_POSITIVES:
+                raise ValueError(f".same_text is positives, which {self.name} does not support; expected keep or exclude")
+            others = {key: getattr(self, key, None) for key in ("targets", "decoupled", "switched_off_by")}
+            if changed := [key for key, value in others.items() if value is not None and value is not False]:
+                raise ValueError(f".same_text is positives, which is a loss of its own; remove {' and '.join(changed)}")
+        return self
 
 
 class PairObjective(PairLoss, EstimatorObjective):
@@ -225,6 +267,9 @@ class ProbabilityObjective(PairObjective):
                 raise ValueError(f".class_probability is {shown}, which does not depend on a and k; {expected}")
 
 
+BY: dict[str, type[GuideSettings]] = {"text": SentenceGuide, "labels": SharedLabelGuide}  # guides of values of ``by``
+
+
 class SimilarityObjective(PairObjective):
     """An objective on pairs that uses the similarity between the texts or labels of samples."""
 
@@ -236,8 +281,11 @@ class SimilarityObjective(PairObjective):
 
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
-        guide = {"text": SentenceGuide, "labels": SharedLabelGuide}.get(settings.get("by", ""))
+        guide = BY.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
+
+    def needs(self) -> list[tuple[str, str]]:
+        return super().needs() + [(".by", BY[value].NEEDS) for value in values_of(self.by) if value in BY]
 
     def check_combination(self):
         if ("guide" in values_of(self.by)) != (self.guide is not None):

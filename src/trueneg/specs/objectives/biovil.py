@@ -12,6 +12,7 @@ class Biovil(Clip):
     """InfoNCE in both directions plus masked language modelling (BioViL)."""
 
     NEEDS_POOLED = True
+    MASKS_WORDS = True
     OF_TRAINING = Clip.OF_TRAINING | {"masked_words_weight", "mask_share"}
 
     name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name

@@ -21,6 +21,9 @@ class Oracle(EstimatorObjective):
     )
     shuffled: Boolean = Field(False, description="control: remove as many negatives, but at random")
 
+    def needs(self) -> list[tuple[str, str]]:
+        return [("", "known matches"), *super().needs()]
+
 
 class TwoViewOracle(Oracle, TwoViewObjective):
     """The mass over the known true negatives: uses labels to show the possible gain; not a usable method."""

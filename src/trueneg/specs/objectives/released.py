@@ -22,3 +22,12 @@ class Released(Objective):
     aggregation: Literal["global"] | None = Field(
         None, description="global: replaces the study's `similarity` by the cosine of the pooled image features"
     )
+
+
+class UntrainedTexts(Objective):
+    """The text towers as they are, without training and without a head: the first baseline of a text study."""
+
+    IMPLEMENTED_IN = ()
+    TRAINED = False
+
+    name: Literal["untrained"]

@@ -15,6 +15,7 @@ class SameSentence(PairObjective):
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
     LOSS = "oracle"
     MATCHES_REPORTS = True
+    SEVERAL_POSITIVES = False  # has its own: ``mode``
     OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]

@@ -1,8 +1,8 @@
 """Evaluation tasks, one module each, discovered automatically in the package of their kind of study.
 
-A module exports the task's settings and metrics as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
-:mod:`trueneg.evaluation.pairs` implements it. A task needs no module here if it has no settings and its metrics are plain
-numbers.
+A module exports the task's settings and metrics as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images`,
+:mod:`~trueneg.evaluation.pairs` or :mod:`~trueneg.evaluation.texts` implements it. A task needs no module here if it has no
+settings and its metrics are plain numbers.
 """
 
 import importlib
@@ -22,8 +22,8 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
     return {name: importlib.import_module(f"{package.__name__}.{name}").TASK for name in names}
 
 
-IMAGES, PAIRS = _tasks("images"), _tasks("pairs")
-_ALL = (*IMAGES.values(), *PAIRS.values())
+IMAGES, PAIRS, TEXTS = _tasks("images"), _tasks("pairs"), _tasks("texts")
+_ALL = (*IMAGES.values(), *PAIRS.values(), *TEXTS.values())
 METRICS: dict[str, DisplayedMetric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
 
 

@@ -49,8 +49,8 @@ class Task(Settings):
         for name in self.ROWS:
             yield from (Measurement(name, metric) for metric in self.METRICS)
 
-    def splits(self, study: Any) -> tuple[str, ...]:
-        """Return the splits on which the task is measured."""
+    def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
+        """Return the splits on which a measurement of the task is made."""
         return SPLITS
 
     def chance(self, measured: Measurement) -> float | Mapping[Measurement, str] | None:

@@ -15,7 +15,7 @@ class AccuracyTask(Task):
 
     METRICS: ClassVar[dict[str, DisplayedMetric]] = ACCURACY | CHANCE
 
-    def splits(self, study: Any) -> tuple[str, ...]:
+    def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return SPLITS if study.dataset.validation else ("test",)
 
     def chance(self, measured: Measurement) -> dict[Measurement, str] | None:

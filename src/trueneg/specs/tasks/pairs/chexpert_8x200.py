@@ -7,6 +7,7 @@ from pydantic import Field
 from trueneg.specs.settings import PathText
 from trueneg.specs.tasks.base import EACH_CLASS
 from trueneg.specs.tasks.pairs.precision import PrecisionSettings
+from trueneg.stats.measurement import Measurement
 
 
 class Chexpert8x200Settings(PrecisionSettings):
@@ -22,7 +23,7 @@ class Chexpert8x200Settings(PrecisionSettings):
     def classes(self, study: Any) -> tuple[str, ...]:
         return (EACH_CLASS,)
 
-    def splits(self, study: Any) -> tuple[str, ...]:
+    def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return ("test",)
 
 

@@ -29,7 +29,7 @@ class GroundingSettings(Task):
         for measured in super().rows(study):
             yield from by_class(measured, *(("macro", EACH_CLASS) if measured.metric != "phrases" else ()))
 
-    def splits(self, study: Any) -> tuple[str, ...]:
+    def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return study.dataset.boxed_splits
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from trueneg.specs.settings import Count
 from trueneg.specs.tasks.pairs import ListSettings
+from trueneg.stats.measurement import Measurement
 
 
 class RegionRetrievalSettings(ListSettings):
@@ -21,7 +22,7 @@ class RegionRetrievalSettings(ListSettings):
         meaning = "truth" if study.dataset.truth_known else "finding"
         return {"region retrieval": ["pair", "pair or tie", "sentence", meaning]}
 
-    def splits(self, study: Any) -> tuple[str, ...]:
+    def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return study.dataset.boxed_splits
 
 

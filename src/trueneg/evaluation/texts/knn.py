@@ -1,0 +1,44 @@
+"""Classification of held-out texts by a vote of the nearest training texts."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
+
+from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.specs.tasks.base import SPLITS
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins."""
+    k = settings["knn"]["neighbours"]  # by distance, which orders vectors of length 1 as their cosine does
+    yield from classified(runs, "knn", lambda texts: KNeighborsClassifier(min(k, texts), algorithm="brute"))
+
+
+def labelled_parts(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
+    """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts; nothing without labels."""
+    for run, split in itertools.product(runs, SPLITS):
+        yield from ((run, split, *part) for part in run.parts(split) if run.source.label_names)
+
+
+def classified(runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int], Any]) -> Iterator[Measured]:
+    """Yield a classifier's accuracy and its mean over labels, and what always answering the largest label or any one reaches.
+
+    Args:
+        runs: embedded runs.
+        task: name of the classifier in the rows.
+        classifier: returns a new classifier of scikit-learn for a number of training texts.
+    """
+    for run, split, part, bank, samples in labelled_parts(runs):
+        texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
+        labels, bank_labels = run.labels(samples), run.labels(bank)
+        correct = classifier(len(bank)).fit(texts, bank_labels).predict(queries) == labels
+        accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
+        by_label = [correct[labels == label].mean() for label in np.unique(labels)]
+        yield run, split, accuracy, correct.mean()
+        yield run, split, accuracy._replace(group="macro"), np.mean(by_label)
+        yield run, split, chance, np.bincount(labels).max() / len(labels)
+        yield run, split, chance._replace(group="macro"), 1 / len(np.unique(bank_labels))

@@ -1,0 +1,14 @@
+"""Linear probe of text studies: logistic regression on the vectors of the training texts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sklearn.linear_model import LogisticRegression
+
+from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts.knn import classified
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Yield the accuracies of the probe of each run, split and part of the labels."""
+    yield from classified(runs, "linear probe", lambda _: LogisticRegression(C=settings["linear_probe"]["C"], max_iter=1000))

@@ -1,0 +1,76 @@
+"""Retrieval of positives, or of training texts with the label of a held-out text."""
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.stats import hypergeom
+from torch import Tensor
+
+from trueneg.evaluation.retrieval import as_array, ranks
+from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.specs.tasks.base import SPLITS
+from trueneg.specs.tasks.texts.retrieval import CUTOFF
+from trueneg.stats.measurement import Measurement
+
+log = logging.getLogger(__name__)
+
+BLOCK = 2**23  # similarities in memory at once
+# Queries (Q, D); candidates (C, D); the group of each query; and groups and candidates (two arrays) that belong together.
+Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray]]
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count against the encoder."""
+    for run, split in itertools.product(runs, SPLITS):
+        for part, bank, samples in run.parts(split) if len(run.source.pairs) or run.source.label_names else ():
+            search = of_positives(run, samples) if len(run.source.pairs) else of_labels(run, bank, samples)
+            for metric, k, value in metrics(search, settings["retrieval"]["ks"]):
+                yield run, split, Measurement("retrieval", metric, part, k=k), value
+
+
+def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
+    """Search distinct positives by distinct anchors, which are the groups; all positives of equal anchors are relevant."""
+    rows, texts = run.source.pairs[samples, :2].T, run.source.text_numbers[samples, :2].T
+    (_, anchors, group), (_, positives, candidate) = (np.unique(side, return_index=True, return_inverse=True) for side in texts)
+    return run.anchors[rows[0, anchors]], run.positives[rows[1, positives]], np.arange(len(anchors)), (group, candidate)
+
+
+def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search:
+    """Search training texts by held-out texts; labels are the groups."""
+    labels, bank_labels = run.labels(samples), run.labels(bank)
+    if not (answerable := np.isin(labels, bank_labels)).all():
+        log.warning("retrieval: left out %d held-out texts whose label no training text has", np.count_nonzero(~answerable))
+    return run.rows(samples[answerable]), run.rows(bank), labels[answerable], (bank_labels, np.arange(len(bank)))
+
+
+def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
+    """Yield each metric with its k and value; similarities are computed for blocks of queries."""
+    queries, candidates, groups, members = search
+    relevant, total = csr_array((np.ones(len(members[0]), bool), members)), len(candidates)
+    blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * total // BLOCK)
+    ranked = [_ranked(as_array(queries[rows] @ candidates.T), relevant[groups[rows]].toarray()) for rows in blocks]
+    best, gains = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
+    # By chance, k candidates are drawn without replacement.
+    yield from (("chance", k, float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], min(k, total))))) for k in ks)
+    yield from (("R", k, (best <= k).mean()) for k in ks)
+    yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
+
+
+def _ranked(scores: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return each query's rank of its best relevant candidate, and its nDCG among the first k = 10.
+
+    .. math:: \sum_{r \le k} \frac{y_r}{\log_2(1 + r)} \Big/ \sum_{r=1}^{\min(k, m)} \frac{1}{\log_2(1 + r)}
+
+    where y_r is 1 if the r-th candidate is relevant, else 0, and m candidates are (Järvelin and Kekäläinen, 2002).
+    """
+    lowered = np.where(relevant, np.nextafter(scores, -np.inf), scores)  # puts irrelevant candidates first among equal ones
+    nearest = torch.from_numpy(lowered).topk(min(CUTOFF, lowered.shape[1])).indices.numpy()
+    hits = np.take_along_axis(relevant, nearest, axis=1)
+    discounts = 1 / np.log2(2 + np.arange(hits.shape[1]))
+    ideal = np.cumsum(discounts)[np.minimum(relevant.sum(1), len(discounts)) - 1]
+    return ranks(scores, relevant), hits @ discounts / ideal

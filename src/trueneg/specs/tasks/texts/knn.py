@@ -1,0 +1,17 @@
+"""The nearest-neighbour vote."""
+
+from pydantic import Field
+
+from trueneg.specs.settings import Count
+from trueneg.specs.tasks.texts import LabelTask
+
+
+class TextNeighbourSettings(LabelTask):
+    """Vote of the k nearest training texts by cosine similarity, one vote each."""
+
+    ROWS = ("knn",)
+
+    neighbours: Count = Field(5, description="k; limited to the number of training texts")
+
+
+TASK = TextNeighbourSettings

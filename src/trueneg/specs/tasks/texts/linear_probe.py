@@ -1,0 +1,17 @@
+"""The linear probe of text studies."""
+
+from pydantic import Field
+
+from trueneg.specs.settings import Positive
+from trueneg.specs.tasks.texts import LabelTask
+
+
+class TextProbeSettings(LabelTask):
+    """Logistic regression on the vectors of the training texts."""
+
+    ROWS = ("linear probe",)
+
+    C: Positive = Field(10.0, description="inverse strength of the L2 penalty, as in scikit-learn; vectors have length 1")
+
+
+TASK = TextProbeSettings

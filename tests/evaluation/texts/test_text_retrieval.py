@@ -1,0 +1,110 @@
+"""Retrieval of positives and of texts with the same label."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import ndcg_score
+
+from tests.evaluation.texts.embedded import embedded_run, labelled_run, paired_run, values
+from trueneg.evaluation.texts import retrieval
+from trueneg.stats.measurement import Measurement
+
+KS = (1, 3, 10)
+SETTINGS = {"retrieval": {"ks": KS}}
+
+
+def expected(scores, relevant):
+    """Compute every metric query by query; among equal scores, irrelevant candidates come first."""
+    ranks, ndcgs = [], []
+    for row, is_relevant in zip(scores, relevant, strict=True):
+        order = sorted(range(len(row)), key=lambda place: (-row[place], is_relevant[place]))
+        places = [position for position, place in enumerate(order, start=1) if is_relevant[place]]
+        ranks.append(places[0])
+        gain = sum(1 / math.log2(1 + place) for place in places if place <= 10)
+        ndcgs.append(gain / sum(1 / math.log2(1 + place) for place in range(1, min(10, len(places)) + 1)))
+    metrics = {("R", k): sum(rank <= k for rank in ranks) / len(ranks) for k in KS}
+    return metrics | {("MRR", None): sum(1 / rank for rank in ranks) / len(ranks), ("nDCG", 10): sum(ndcgs) / len(ndcgs)}
+
+
+def of_part(found, split, labels):
+    """Return the values of one part by metric and k, except chance."""
+    rows = {(one.metric, one.k): value for (where, one), value in found.items() if (where, one.labels) == (split, labels)}
+    return {key: value for key, value in rows.items() if key[0] != "chance"}
+
+
+@pytest.fixture(params=[2**23, 100])
+def block(request, monkeypatch):
+    monkeypatch.setattr(retrieval, "BLOCK", request.param)
+
+
+@pytest.mark.usefixtures("block")
+def test_texts_with_the_label_of_the_query_are_relevant():
+    run = labelled_run()
+    found, subset = values(retrieval, run, SETTINGS), run.subset
+    for split, labels in itertools.product(("validation", "test"), ("seen", "unseen")):
+        bank = subset.bank if labels == "seen" else getattr(subset, f"{split}_unseen_bank")
+        queries = getattr(subset, split if labels == "seen" else f"{split}_unseen")
+        scores = (run.anchors[queries] @ run.anchors[bank].T).numpy()
+        relevant = run.source.labels[queries][:, None] == run.source.labels[bank]
+        part = of_part(found, split, labels)
+        assert part == pytest.approx(expected(scores.tolist(), relevant.tolist()))
+        assert part["nDCG", 10] == pytest.approx(ndcg_score(relevant, scores, k=10))  # no scores are equal
+        assert 0.2 < part["nDCG", 10] < 1
+
+
+@pytest.mark.usefixtures("block")
+def test_positives_of_all_anchors_with_the_same_text_are_relevant():
+    run = paired_run()
+    found = values(retrieval, run, SETTINGS)
+    assert {one.labels for _, one in found} == {"seen"}
+    anchors = [0, *range(3, 20)]  # rows 1 and 2 have the text of row 0
+    candidates = [place for place in range(40, 60) if place != 43]  # row 43 has the text of row 40
+    scores = (run.anchors[anchors] @ run.positives[candidates].T).tolist()
+    positives = {anchor: {40 + anchor} for anchor in anchors} | {0: {40, 41, 42}, 3: {40}}
+    relevant = [[place in positives[anchor] for place in candidates] for anchor in anchors]
+    assert of_part(found, "test", "seen") == pytest.approx(expected(scores, relevant))
+    own = (run.anchors[20:40] @ run.positives[60:].T).tolist()
+    assert of_part(found, "validation", "seen") == pytest.approx(expected(own, np.eye(20, dtype=bool).tolist()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_similarities_count_against_the_encoder(dtype):
+    labels = [0, 0, 1, 1, 1, 0, 1]
+    run = embedded_run(np.ones((7, 2), dtype), labels, bank=range(5), validation=[5, 6], test=[5, 6])
+    part = of_part(values(retrieval, run, SETTINGS), "test", "seen")
+    relevant = [[True, True, False, False, False], [False, False, True, True, True]]
+    assert part == pytest.approx(expected(np.ones((2, 5)).tolist(), relevant))
+    assert part["R", 1] == 0
+    assert part["MRR", None] == pytest.approx((1 / 4 + 1 / 3) / 2)
+
+
+def test_chance_is_the_mean_over_all_orders_of_the_candidates():
+    run = embedded_run(
+        np.random.default_rng(0).standard_normal((7, 3)), [0, 0, 1, 1, 1, 0, 1], bank=range(5), validation=[5], test=[5, 6]
+    )
+    found = values(retrieval, run, SETTINGS)
+    for k in KS:
+        hits = [
+            any(place in order[:k] for place in own) for order in itertools.permutations(range(5)) for own in ((0, 1), (2, 3, 4))
+        ]
+        assert found["test", Measurement("retrieval", "chance", "seen", k=k)] == pytest.approx(np.mean(hits))
+
+
+def test_texts_whose_label_no_training_text_has_are_left_out_and_counted(caplog):
+    run = embedded_run(np.eye(6), [0, 0, 1, 2, 0, 2], bank=[0, 1, 2], validation=[4], test=[3, 4, 5])
+    counted = embedded_run(np.eye(6), [0, 0, 1, 2, 0, 2], bank=[0, 1, 2], validation=[4], test=[4])
+    assert values(retrieval, run, SETTINGS) == values(retrieval, counted, SETTINGS)
+    assert [record.args for record in caplog.records] == [(2,)]
+
+
+def test_one_pair_is_retrieved_at_once():
+    run = embedded_run(np.eye(4), pairs=[(0, 1), (2, 3)], validation=[0], test=[1])
+    assert {*of_part(values(retrieval, run, SETTINGS), "test", "seen").values()} == {1.0}
+
+
+def test_texts_without_pairs_and_labels_have_nothing_to_retrieve():
+    run = embedded_run(torch.eye(4).numpy(), bank=[0, 1], validation=[2], test=[3])
+    assert values(retrieval, run, SETTINGS) == {}
