@@ -44,7 +44,7 @@ def write_study(folder: Path) -> Path:
     pairs = {
         "kind": "image-text",
         "title": "Pairs",
-        "dataset": {"source": "image_table", "text": "texts", "resolution": 64},
+        "dataset": {"source": "image_table", "text": "reports", "resolution": 64},
         "encoder": {"name": "small"},
         "text_encoder": {"name": "small"},
         "training": {"epochs": 10, "batch_size": 64, **cpu},
@@ -53,7 +53,7 @@ def write_study(folder: Path) -> Path:
         "primary": {**primary, "treatment": "DCL-LM", "baseline": "CL"},
     }
     path = folder / "study.yaml"
-    path.write_text(yaml.safe_dump({"texts": texts, "own": pairs}))
+    path.write_text(yaml.safe_dump({"reports": texts, "own": pairs}))
     return path
 
 

@@ -59,7 +59,7 @@ try:
     configuration = load_configuration(config, ", ".join(map(str, workflow.configfiles or files)))
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)
-    for data_input in data_inputs.pairs():
+    for data_input in data_inputs.tables():
         if workflow.is_main_process and compare_files(data_input, Path("results")).sentences:  # they will be read
             check_own_table(data_input)
     protocols = {}
@@ -182,4 +182,5 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_.+-]*",
     shard="[0-9]+",
     pairs="[a-z0-9_]+-[0-9]+px-[0-9a-f]+",
+    texts="[a-z0-9_]+-[0-9a-f]+",
     features="[a-z_]+-(images|texts)-[0-9a-f]+",

@@ -49,6 +49,28 @@ rule pairs:
         "../workflow/scripts/pairs.py"
 
 
+rule texts:
+    """Read the texts of a text study once, and join them with any class probabilities."""
+    input:
+        unpack(data_inputs.texts),
+    output:
+        texts="results/texts/{texts}.npz",
+        sentences="results/texts/{texts}.parquet",
+    log:
+        "results/texts/logs/texts/{texts}.log",
+    benchmark:
+        "results/texts/timings/texts/{texts}.jsonl"
+    priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/texts"),
+    params:
+        **data_inputs.parameters("texts/{texts}"),
+    script:
+        "../workflow/scripts/texts.py"
+
+
 rule chexpert_8x200:
     """Decode the images of CheXpert 8×200 and read its sentences."""
     output:

@@ -12,7 +12,7 @@ from trueneg.stats.measurement import Measurement, measurements
 
 def declared(study: Any) -> set[tuple[str, Measurement]]:
     """Return every measurement that a study's tasks declare, with its split."""
-    return {(split, one) for one, task in measured_by(study).items() for split in task.splits(study)}
+    return {(split, one) for one, task in measured_by(study).items() for split in task.splits(study, one)}
 
 
 def written(rows: pd.DataFrame, study: Any) -> set[tuple[str, Measurement]]:

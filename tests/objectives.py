@@ -29,7 +29,9 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
             for key, field in model.model_fields.items():
                 for value in _choices(field.annotation):
                     is_invalid = name == "same_sentence" and key in ("decoupled", "own_report")
-                    if key != "name" and value != default[key] and not is_invalid:
+                    is_invalid |= (key, value) == ("same_text", "positives") and not model.SEVERAL_POSITIVES
+                    is_default = value == default[key] or (key, value) == ("same_text", "keep")
+                    if key != "name" and not is_default and not is_invalid:
                         yield f"{name}, {key}={value}", _resolved(model, name, **{key: value})
 
 

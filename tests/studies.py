@@ -88,6 +88,25 @@ def tiny_world(**changes: Any) -> dict[str, Any]:
     return study | changes
 
 
+def tiny_texts(**changes: Any) -> dict[str, Any]:
+    """Return a text study on a table data/texts.csv and a tower in a folder named bert."""
+    study = {
+        "kind": "text",
+        "title": "Tiny texts",
+        "dataset": {"source": "text_table", "path": "data/texts.csv", "label_column": "label"},
+        "text_encoder": {"name": "sentence_transformers", "model": "bert", "train": "none"},
+        "training": {"updates": 2, "batch_size": 8, "learning_rate": 3e-3, "device": "cpu"},
+        "objectives": {
+            "CL": {"name": "cl"},
+            "DCL": {"name": "dcl", "class_probability": "true"},
+            "Oracle": {"name": "oracle"},
+        },
+        "seeds": 2,
+        "primary": {"labels": "seen", "treatment": "DCL", "baseline": "CL", "oracle": "Oracle"},
+    }
+    return study | changes
+
+
 def first_run(name: str, studies: dict[str, Any], objective: str) -> Run:
     """Return the run of an objective on the first data set with the first seed."""
     study = load_configuration(studies, "test").studies[name]

@@ -120,7 +120,7 @@ def test_incomplete_rows_of_a_table_may_be_skipped_but_contradictory_ones_are_re
     reports = {"source": "image_table", "path": "images", "table": "table.csv", "skip_incomplete": skipping}
     reports |= {"patient_column": "patient"} if contradictory else {}
     texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"texts": texts}))
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"words": texts}))
     code, output = main(["check", "study.yaml"]), capsys.readouterr()
     assert code == (0 if skipping and not contradictory else 1)
     if contradictory:
@@ -138,7 +138,7 @@ def test_incomplete_rows_of_a_table_of_reports_may_be_skipped(tmp_path, monkeypa
     Path("reports.csv").write_text("report,text\n" + "".join(f"{n},No edema.\n" for n in range(17)) + 3 * ",A mass.\n")
     reports = {"source": "table", "path": "reports.csv", "skip_incomplete": skipping}
     texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
-    Path("study.yaml").write_text(yaml.safe_dump({"texts": texts}))
+    Path("study.yaml").write_text(yaml.safe_dump({"words": texts}))
     code, output = main(["check", "study.yaml"]), capsys.readouterr()
     assert code == (skipping != 3)
     facts = {

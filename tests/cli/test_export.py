@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -23,6 +24,10 @@ from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.texts import text_table
+from trueneg.data.texts.text_source import write_texts
+from trueneg.data.texts.text_splits import text_subset, write_text_subsets
+from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.models.text_encoders import load_bert, tokenise
 from trueneg.models.weights import convert
@@ -113,6 +118,15 @@ IMAGE_RUNS = {
 }
 
 
+# Runs of text studies: whether positives have a tower of their own, and what is trained of all towers.
+TEXT_RUNS = {
+    "shared-frozen": (False, "none"),
+    "shared-trained": (False, {"last": 1}),
+    "two-frozen": (True, "none"),
+    "two-trained": (True, "all"),
+    "clip-trained": (False, "all"),
+}
+TEXT_KEYS = [f"{name}/{part}" for name, (two, _) in TEXT_RUNS.items() for part in ("text", "positives")[: 1 + two]]
 PAIR_RUNS = ["scratch", "pretrained", "biovil", "open-clip", "sentenc-frozen", "vectors-frozen"]
 KEYS = [f"{name}/image" for name in IMAGE_RUNS] + [f"{name}/{part}" for name in PAIR_RUNS for part in ("image", "text")]
 
@@ -187,7 +201,7 @@ def results(folder, digits, pairs):
         expected[f"{name}/image"], expected[f"{name}/text"] = reference(path, settings, pairs)
         inputs[f"{name}/image"] = pixels["pairs"] / 255
     frozen_runs(results, folder, pairs, expected, inputs)
-    return results, expected, inputs
+    return results, expected | text_runs(results, folder), inputs
 
 
 def trained(results, folder, settings, pairs):
@@ -208,6 +222,67 @@ def trained(results, folder, settings, pairs):
     identifier = json.loads((folder / "manifest.json").read_text())["runs"][0]["id"]
     path = results / "runs" / identifier / RunStore.MODEL
     return read_networks(path, settings, read_frozen(vector_names(settings), read_pairs(folder / "pairs.npz"), features))
+
+
+def text_settings(name, folder, table):
+    """Return the settings of a run of a text study with a residual head."""
+    (two, train), words = TEXT_RUNS[name], models.tokenizer()
+    for path, hidden in (("bert", 16), ("wide", 24)):  # towers of two sizes
+        words.save_pretrained(folder / path)
+        models.bert(len(words), hidden=hidden).save_pretrained(folder / path)
+    tower = {"name": "sentence_transformers", "offline": True, "train": train}
+    tower |= {"model": str(folder / "bert")}
+    if name.startswith("clip"):
+        tower = {"name": "open_clip", "train": train, **write_clip(folder, tiny_clip(image_size=SIZE))}
+    study = {
+        "kind": "text",
+        "title": "Texts",
+        "dataset": {"source": "text_table", "path": str(table), "label_column": "label"},
+        "text_encoder": tower,
+        "projection": {"dimensions": 12 if two else None, "hidden": 8},
+        "training": {"updates": 5, "batch_size": 8, "learning_rate": 0.01, "device": "cpu"},
+        "objectives": {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}},
+        "seeds": 1,
+        "primary": {"labels": "seen", "treatment": "Oracle", "baseline": "CL", "oracle": "Oracle"},
+    }
+    study["dataset"]["rated"] = {"path": str(folder / "rated.csv")}
+    if two:
+        study["dataset"] |= {"positives": "given", "positive_column": "answer"}
+        study["positive_encoder"] = tower | {"model": str(folder / "wide")}
+    return first_run("tiny", {"tiny": study}, "CL").settings
+
+
+def text_runs(results, folder):
+    """Train runs of text studies; return the unit vectors of the texts according to their evaluation."""
+    pd.DataFrame({"first": TEXTS, "second": TEXTS, "score": range(len(TEXTS))}).to_csv(folder / "rated.csv", index=False)  # to be embedded
+    questions = [f"{words} {number}." for number in range(9) for words in ("Stripes", "Dots", "It snows", "Note")]
+    columns = {"text": questions, "answer": [f"No {text}" for text in questions]}
+    pd.DataFrame(columns | {"label": [len(text) % 2 for text in questions]}).to_csv(folder / "texts.csv", index=False)
+    expected = {}
+    for name in TEXT_RUNS:
+        settings, part = text_settings(name, folder, folder / "texts.csv"), folder / name
+        part.mkdir()
+        source = text_table.read_source(settings["dataset"])
+        write_texts(source, part / "texts.npz")
+        write_text_subsets([text_subset(source, settings["dataset"], 0)], part / "subsets.parquet")
+        files = {"source": part / "texts.npz", "subsets": part / "subsets.parquet", "store": results / "runs"}
+        vectors = []
+        for made in frozen_towers(settings).values():
+            vectors.append(part / f"{features_key(made)}.npz")
+            compute_features(made, source=files["source"], features=vectors[-1], cache=part / "cache", device="cpu", threads=1)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(engine, "run_id", lambda run, checksum, name=name: name)
+            run = Run("tiny", "texts", "CL", 0, settings)
+            engine.train_runs([run.to_json()], **files, manifest=part / "manifest.json", vectors=vectors)
+        block = {"manifest": part / "manifest.json", "device": "cpu", "threads": 1, "vectors": vectors}
+        with encoded_runs(**files, **block) as ready:
+            ((embedded,),) = ready
+        sides = {
+            "text": embedded.anchors[source.rated["first"].to_numpy()],
+            "positives": embedded.positives[source.rated["second"].to_numpy()],
+        }
+        expected |= {f"{name}/{side}": values for side, values in sides.items() if f"{name}/{side}" in TEXT_KEYS}
+    return expected
 
 
 def frozen_runs(results, folder, pairs, expected, inputs):
@@ -250,8 +325,24 @@ def test_the_vectors_are_those_of_the_run(vectors, key):
     torch.testing.assert_close(loaded[key], expected[key], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("key", TEXT_KEYS)
+def test_the_vectors_of_texts_are_those_of_the_evaluation_but_for_their_length(vectors, key):
+    expected, loaded = vectors
+    units = torch.nn.functional.normalize(loaded[key], dim=1)
+    torch.testing.assert_close(units, expected[key], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TEXT_RUNS)
+def test_a_text_run_is_trained_and_exported_with_one_folder_per_tower(vectors, results, folder, name):
+    weights = load_file(results[0] / "runs" / name / RunStore.MODEL)
+    changes = [value for key, value in weights.items() if "text_projection.change" in key and key.endswith("3.weight")]
+    assert len(changes) == 1 + TEXT_RUNS[name][0]
+    assert all(change.abs().max() > 1e-3 for change in changes)  # which starts at 0
+    assert sorted(path.name for path in (folder / "out" / name).iterdir()) == sorted(("text", "positives")[: len(changes)])
+
+
 @pytest.mark.usefixtures("vectors")
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", KEYS + TEXT_KEYS)
 def test_the_description_names_the_run_and_the_libraries(folder, key):
     about = json.loads((folder / "out" / key / "encoder.json").read_text())
     assert key.startswith(about["id"])

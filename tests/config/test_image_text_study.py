@@ -5,6 +5,7 @@ import pytest
 from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import SETTINGS
+from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, candidates, datasets, negative_counts, pairs_key
 from trueneg.data.pairs import chexpert_labels, open_i
@@ -263,6 +264,10 @@ BY_LABELS = {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "DCL-LM": {"nam
             ],
         ),
         (
+            {"objectives": {"CL": {"name": "cl"}, "DCL-LM": {"name": "guided", "guide": {"name": "labels"}}}},
+            ["objectives.DCL-LM.guide needs labels, which flickr8k does not have"],
+        ),
+        (
             {"objectives": BY_TRUTH},
             [
                 "objectives.CL.switched_off_by needs known class probabilities, which flickr8k does not have",
@@ -279,6 +284,20 @@ def test_settings_that_need_labels_or_truth_are_rejected_without_them(changes, s
     sentences = rejected(CAPTIONS, **changes)
     assert len(sentences) == len(starts)
     assert all(sentence.startswith(start) for sentence, start in zip(sentences, starts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("stated", "recorded"),
+    [({}, {"keep"}), ({"same_text": "exclude"}, {"exclude"}), ({"same_text": ["positives", "keep"]}, {"positives", "keep"})],
+)
+def test_runs_record_what_happens_to_pairs_with_the_same_text(stated, recorded):
+    study = study_of(objectives=tiny_world()["objectives"] | {"CL": {"name": "cl", **stated}}, figures={})
+    runs = [run for run in all_runs("world", study) if run.objective.partition(",")[0] == "CL"]
+    assert {run.settings["objective"]["same_text"] for run in runs} == recorded
+    earlier, ids = ids_of(study_of(), "CL"), {run_id(run, "checksum") for run in runs}
+    assert len(earlier & ids) == len(earlier) * ("keep" in recorded)  # the records of earlier runs lack the setting
+    assert len(ids) == len(earlier) * len(recorded)
+    assert "same_text" not in all_runs("tiny", ImageStudy.model_validate(tiny_study()))[0].settings["objective"]
 
 
 SWEEP = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}, "Oracle": {"name": "oracle"}}

@@ -74,6 +74,23 @@ def of_pairs(name):
             {"own_report": "negatives"},
             "already leaves out.*own_report",
         ),
+        (
+            {"name": "same_sentence", "same_text": ["exclude", "positives"]},
+            {"same_text": "exclude"},
+            "same_text is positives.*same_sentence.*keep or exclude",
+        ),
+        ({"name": "reco", "same_text": "positives"}, {"same_text": "exclude"}, "same_text is positives.*reco.*keep or exclude"),
+        ({"name": "oc", "same_text": "positives"}, {"same_text": "keep"}, "same_text is positives.*oc.*keep or exclude"),
+        (
+            {"name": "cl", "same_text": "positives", "decoupled": True, "targets": {"name": "half_uniform"}},
+            {"same_text": "exclude"},
+            "same_text is positives.*remove targets and decoupled",
+        ),
+        (
+            {"name": "cl", "same_text": "positives", "switched_off_by": 0.0},
+            {"switched_off_by": None},
+            "same_text is positives.*remove switched_off_by",
+        ),
         ({"name": "resample", "by": ["text", "guide"]}, {"guide": {"name": "self"}}, "by is.*guide"),
         ({"name": "resample", "by": "text", "guide": {"name": "self"}}, {"by": "guide"}, "by is 'text'"),
         ({"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]}, {"beta": [0.5, 1]}, "beta"),
@@ -104,6 +121,47 @@ def test_settings_that_exclude_each_other_are_rejected(settings, change, fact):
     with pytest.raises(ValueError, match=fact):
         model.model_validate(settings)
     assert model.model_validate(settings | change)
+
+
+BY_FREQUENCY = {"name": "dcl", "class_probability": [0.1, "true"]}
+ADJUSTED = {"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adjusted"}}
+
+
+@pytest.mark.parametrize(
+    ("registered", "settings", "needs"),
+    [
+        (OF_PAIRS, {"name": "clip"}, []),
+        (OF_PAIRS, {"name": "reco"}, []),
+        (OF_PAIRS, {"name": "same_sentence"}, []),
+        (OF_PAIRS, {"name": "remove"}, [(".by", "a language model")]),
+        (OF_PAIRS, {"name": "guided", "guide": {"name": "words"}}, []),
+        (
+            OF_PAIRS,
+            {"name": "dcl", "class_probability": ["language model", "permuted", 0.1]},
+            [(".class_probability", "a language model")],
+        ),
+        (OF_PAIRS, {"name": "oracle", "shuffled": True}, [("", "known matches")]),
+        (
+            OF_PAIRS,
+            {"name": "oracle", "targets": {"name": "fnc"}, "guide": {"name": "labels"}},
+            [("", "known matches"), (".guide", "labels")],
+        ),
+        (OF_PAIRS, {"name": "remove", "by": ["labels", "text"]}, [(".by", "labels"), (".by", "a language model")]),
+        (OF_PAIRS, {"name": "cl", "switched_off_by": {"true_share": 0.5}}, [(".switched_off_by", "known class probabilities")]),
+        (OF_PAIRS, BY_FREQUENCY, [(".class_probability", "known class probabilities")]),
+        (OF_TWO_VIEWS, BY_FREQUENCY, [(".class_probability", "known class probabilities")]),
+        (OF_TWO_VIEWS, {"name": "dcl", "class_probability": "low"}, []),
+        (OF_TWO_VIEWS, {"name": "oracle"}, [("", "known matches")]),
+        (OF_TWO_VIEWS, {"name": "guided", "guide": {"name": "labels"}}, [(".guide", "labels")]),
+        (OF_TWO_VIEWS, ADJUSTED, [(".alpha", "labels")]),
+        (OF_TWO_VIEWS, ADJUSTED | {"alpha": [0.7, {"schedule": "adjusted", "by": "views"}]}, []),
+    ],
+)
+def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, settings, needs):
+    (model,) = (model for model in registered if settings["name"] in tag_of(model)[1])
+    objective = model.model_validate(settings)
+    assert set(objective.needs()) == set(needs)
+    assert objective.uses_labels == any(need != "a language model" for _, need in needs)
 
 
 @pytest.mark.parametrize("targets", ["softmax", "wcl_one_head"])

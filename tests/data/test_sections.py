@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trueneg.data.reports.sections import parse_sections
-from trueneg.text.cleaning import clean
+from trueneg.text.cleaning import clean, normalised
 
 HOSPITAL = """                                 FINAL REPORT
  EXAMINATION:  CHEST (PA AND LAT)
@@ -113,3 +113,28 @@ def test_cleaning_adds_no_words_and_reaches_a_fixed_point(text):
     assert cleaned == cleaned.strip()
     # A list within a list is removed in two steps; after that, nothing changes.
     assert clean(clean(cleaned)) == clean(clean(clean(cleaned)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("No effusion.", "no effusion"),
+        (" NO\u00a0\tEffusion\n!?… ", "no effusion"),
+        ("Ｎｏ　ｅｆｆｕｓｉｏｎ．", "no effusion"),
+        ("没有积液。", "没有积液"),
+        ("有积液吗？！", "有积液吗"),
+        ("Straße", "strasse"),
+        ("2.5 cm", "2.5 cm"),
+        ("(stable)", "(stable)"),
+        ("…", "…"),
+        (" ?! ", " ?! "),
+    ],
+)
+def test_normalised_texts_lack_case_repeated_spaces_and_final_punctuation(text, expected):
+    assert normalised(text) == expected
+
+
+@given(st.text())
+def test_a_normalised_text_stays_the_same(text):
+    assert bool(normalised(text)) == bool(text)
+    assert normalised(normalised(text)) == normalised(text)

@@ -78,3 +78,16 @@ PAIRS: dict[str, Objective] = {
     "targets softmax, guide words": {"name": "cl", "targets": SOFTMAX, "guide": WORDS},
     "targets softmax, guide features": {"name": "cl", "targets": SOFTMAX, "guide": FEATURES},
 }
+# On pairs of texts: each guide and target, and what marks negatives, with hard negatives.
+TEXTS: dict[str, Objective] = {
+    "cl in both directions": {"name": "cl", "directions": "both"},
+    "dcl true": {"name": "dcl", "directions": "both", "class_probability": "true"},
+    "remove by labels": {"name": "remove", "by": "labels"},
+    "guided by self": {"name": "guided", "directions": "both", "guide": SELF},
+    "guided by labels": {"name": "guided", "margin": 0.2, "guide": LABELS},
+    "guided by features": {"name": "guided", "margin": 0.3, "guide": FEATURES},
+    "guided by words": {"name": "guided", "margin": 0.3, "guide": WORDS},
+    "targets fnc, guide words": {"name": "cl", "targets": FNC | {"threshold": 0.2}, "guide": WORDS},
+    "targets softmax, guide ema": {"name": "cl", "directions": "both", "targets": SOFTMAX, "guide": EMA},
+    "targets half_uniform": {"name": "cl", "directions": "both", "targets": {"name": "half_uniform"}},
+}

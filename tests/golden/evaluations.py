@@ -1,4 +1,4 @@
-"""Entries of image encoders, and of each evaluation task of both kinds on one tiny run."""
+"""Entries of image encoders, and of each evaluation task of every kind on tiny runs."""
 
 import functools
 import importlib
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from tests.evaluation.texts.embedded import labelled_run, paired_run
 from tests.golden.golden import RTOL, Entry, checksum
 from tests.golden.numerics import double_precision, summary
 from tests.textures import LSE_NL, TEXTURES, settings_of, texture_boxes, texture_source
@@ -44,6 +45,7 @@ PAIRS: dict[str, Any] = {
     "fine_tuning": {"fractions": [0.5, 1.0], "epochs": 1} | PROBE,
     "augmented_linear_probe": {"fractions": [0.5, 1.0], "epochs": 1} | PROBE,
 }
+TEXTS: dict[str, Any] = {"knn": {"neighbours": 5}, "linear_probe": {"C": 2.0}, "retrieval": {"ks": [1, 3]}}
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
@@ -81,12 +83,20 @@ def _rows(kind: str, name: str, balanced: bool = False) -> dict[str, Any]:
     module = importlib.import_module(f"trueneg.evaluation.{TASKS[kind]}.{name}")
     with double_precision(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run = _image_run() if kind == "images" else _pair_run()
-        settings = IMAGES if kind == "images" else PAIRS
-        rows = [(split, tuple(measured), float(value)) for _, split, measured, value in module.measure([run], settings)]
+        runs = {
+            "images": lambda: [_image_run()],
+            "image-text": lambda: [_pair_run()],
+            "text": lambda: [labelled_run(), paired_run()],
+        }
+        settings = {"images": IMAGES, "image-text": PAIRS, "text": TEXTS}[kind]
+        rows = [
+            (split, tuple(measured), float(value))
+            for run in runs[kind]()
+            for _, split, measured, value in module.measure([run], settings)
+        ]
     if kind == "images":
         rows = [row for row in rows if (row[1][-1] == "macro") == balanced]
-    classes = run.source.class_names if kind == "images" else ()
+    classes = _image_run().source.class_names if kind == "images" else ()
     kept = [row for row in rows if row[1][-1] not in classes and not set(row[1]) & set(classes)]
     splits = dict.fromkeys(split for split, _, _ in kept)
     values = {split: [value for row_split, _, value in kept if row_split == split] for split in splits}

@@ -21,6 +21,7 @@ from trueneg.io.files import write_text
 from trueneg.specs import tasks
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import models_within, tag_of
+from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store import versions
 from trueneg.store.identity import STUDIES
 
@@ -126,8 +127,9 @@ def place_of(part: str) -> str:
     if part in versions.VERSIONS or section == "decoding":
         return STAGES
     model: type | None
-    if section in ("pairs", "reports"):
-        model = {"pairs": PAIRS, "reports": TEXTS}[section][names[0]]
+    sources = {"pairs": PAIRS, "texts": TEXT_PAIRS, "reports": TEXTS}
+    if section in sources:
+        model = sources[section][names[0]]
     elif section == "task":
         kind, name = names
         model = versions.SPECS[kind].get(name)

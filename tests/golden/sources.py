@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.data import image_layouts, official_layouts, test_open_i_pairs, test_table_pairs
+from tests import questions
+from tests.data import image_layouts, official_layouts, test_open_i_pairs, test_table_pairs, test_text_sources
 from tests.golden.golden import RTOL, Entry, checksum
 from tests.golden.numerics import signs
 from tests.textures import texture_source
@@ -23,6 +24,8 @@ from trueneg.data.pairs.pair_splits import official_subset, split_pairs
 from trueneg.data.pairs.registry import TABLES, prepare_pairs, write_captions
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.reports.prepare import prepare_reports
+from trueneg.data.texts.reading import prepare_texts
+from trueneg.data.texts.text_source import read_texts
 from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 
@@ -33,7 +36,7 @@ PHANTOM = {"source": "phantom", "images": None, "resolution": 32, "contrast": 1.
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
-    """Every source of images, of pairs and of reports, and the subsets."""
+    """Every source of images, of pairs, of reports and of texts, and the subsets."""
     for source, images in DECODED.items():
         yield f"decoding: {source}", Entry((f"decoding/{source}",), functools.partial(_in_folder, images))
     for source, pairs in PAIRS.items():
@@ -43,8 +46,11 @@ def entries() -> Iterator[tuple[str, Entry]]:
     for source, reports in REPORTS.items():
         parts = (f"reports/{source}", *(("splitter",) if source == "image_table" else ()))
         yield f"reports: {source}", Entry(parts, functools.partial(_in_folder, reports))
+    for source, texts in TEXTS.items():
+        yield f"texts: {source}", Entry((f"texts/{source}", f"reports/{source}"), functools.partial(_in_folder, texts))
     yield "subsets: images", Entry(("subsets",), _image_subsets)
     yield "subsets: pairs", Entry(("subsets",), _pair_subsets)
+    yield "subsets: texts", Entry(("subsets",), _text_subsets)
 
 
 def _in_folder(compute: Callable[[Path], Any]) -> Any:
@@ -245,6 +251,28 @@ REPORTS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+def _texts(settings: Settings, folder: Path) -> dict[str, Any]:
+    """The source of a text study, and the texts of a likelihood study of the same file."""
+    prepare_texts(settings, {}, folder / "texts.npz")
+    source = read_texts(folder / "texts.npz")
+    tables = {"sentences": checksum(source.sentences), "rated": checksum(source.rated)}
+    return (
+        tables | {"pairs": checksum(source.pairs), "names": source.label_names} | _captions(settings | {"labels": None}, folder)
+    )
+
+
+def _text_table(folder: Path) -> dict[str, Any]:
+    settings = test_text_sources.write_pairs(folder / "a.csv")
+    return _texts(settings, folder)
+
+
+def _clinc150(folder: Path) -> dict[str, Any]:
+    return _texts(test_text_sources.clinc(folder / "data.json", test_text_sources.CLINC), folder)
+
+
+TEXTS: dict[str, Callable[[Path], Any]] = {"text_table": _text_table, "clinc150": _clinc150}
+
+
 def _image_subsets() -> dict[str, Any]:
     """With and without official test images, unlabelled images, imbalance and a cap."""
     labels = np.arange(240) % 6 - (np.arange(240) >= 210) * (1 + np.arange(240) % 6)
@@ -264,6 +292,15 @@ def _pair_subsets() -> dict[str, Any]:
     splits = pd.DataFrame({"report": np.unique(source.reports)})
     splits = splits.assign(split=[("train", "train", "validation", "test")[number // 2 % 4] for number in range(len(splits))])
     return {"drawn": _indices(split_pairs(source, 3)), "official": _indices(official_subset(source, splits, 0))}
+
+
+def _text_subsets() -> dict[str, Any]:
+    """Drawn and official splits, with and without sets of labels."""
+    texts, pairs = questions.question_source(), questions.question_source(given=True, hard=1)
+    sets = {"train": 4, "validation_unseen": 1, "test_unseen": 2, "seed": 1, "per_run": 3, "fraction": 0.5}
+    limited = questions.settings_of(dataset={"labels": sets})["dataset"]
+    drawn = {"drawn": questions.subset_of(texts), "official": questions.subset_of(pairs)}
+    return {name: _indices(subset) for name, subset in (drawn | {"limited": questions.subset_of(texts, limited, 3)}).items()}
 
 
 def _indices(subset: Any) -> dict[str, Any]:

@@ -11,14 +11,16 @@ ENTRIES = all_entries()
 TOWERS = {
     **dict.fromkeys(("encoder/images/timm", "encoder/image-text/timm"), "test_timm_tower.py"),
     **dict.fromkeys(("encoder/images/open_clip", "encoder/image-text/open_clip"), "test_open_clip_towers.py"),
-    "text_encoder/image-text/open_clip": "test_open_clip_towers.py",
+    **dict.fromkeys(("text_encoder/image-text/open_clip", "text_encoder/text/open_clip"), "test_open_clip_towers.py"),
     "text_encoder/image-text/sentence_transformers": "test_sentence_transformers_tower.py",
+    "text_encoder/text/sentence_transformers": "test_sentence_transformers_tower.py",
 }
 # tests/training/test_frozen.py compares training on vectors with computing the tower in each step.
 VECTORS = ("encoder/images/vectors", "encoder/image-text/vectors", "text_encoder/image-text/vectors", "features")
 # Part: why it has no entry.
 UNCOVERED = TOWERS | dict.fromkeys(VECTORS, "test_frozen.py")
 UNCOVERED |= dict.fromkeys(("guide/images/encoder", "guide/image-text/encoder"), "test_encoder_guide.py")
+UNCOVERED |= dict.fromkeys(("guide/text/encoder", "text_encoder/text/vectors"), "test_text_pairs.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Entries of training: three updates of every objective in both kinds of training, with tiny networks, in float64."""
+"""Entries of training: three updates of every objective in each kind of training, with tiny networks, in float64."""
 
 import copy
 import dataclasses
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from tests.golden.chosen import EMA, PAIR_NUMBERS, PAIRS, VIEW_NUMBERS, VIEWS, Objective
+from tests import questions
+from tests.golden.chosen import EMA, PAIR_NUMBERS, PAIRS, TEXTS, VIEW_NUMBERS, VIEWS, Objective
 from tests.golden.golden import Entry
 from tests.golden.network_files import temporary_folder, with_files
 from tests.golden.numerics import change, copied, double_precision, float32_is_float64, summary
@@ -33,13 +34,17 @@ from trueneg.training.guides.thresholds import ThresholdGuide
 from trueneg.training.image_text import ImageText
 from trueneg.training.loop import TrainingRun
 from trueneg.training.simclr import SimCLR
+from trueneg.training.text_networks import read_text_networks
+from trueneg.training.text_pairs import UntrainedTowers
 
 CPU = torch.device("cpu")
 UPDATES, BATCH = 3, 16
-# Not recorded: times, and a monitor that is newer than the records.
-UNRECORDED = ("seconds", "waiting", "_per_second", "share of own report")
+# Not recorded: times, and monitors that are newer than the records.
+UNRECORDED = ("seconds", "waiting", "_per_second", "share of own report", "share of same text")
 # Parts of a run that its made-up data replace here.
-MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability")
+MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability", "texts/text_table")
+MADE_UP += ("text_encoder/text/sentence_transformers",)  # replaced by vectors
+MERGED = ("dataset", "training", "similarity", "projection")  # sections of which only some settings are changed
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
@@ -48,19 +53,53 @@ def entries() -> Iterator[tuple[str, Entry]]:
         by_name = {name: model for model in registered for name in model.model_fields["name"].annotation.__args__}
         for title, objective in {**dict(_varied(kind, registered)), **chosen}.items():
             yield f"{kind}: {title}", _objective(kind, by_name[objective["name"]].model_validate(_with_path(objective)))
+    yield from _texts()
     yield from _loop()
     yield from _networks()
 
 
-def _varied(kind: str, registered: Any) -> Iterator[tuple[str, Objective]]:
+def _texts() -> Iterator[tuple[str, Entry]]:
+    """Every objective on drawn pairs of texts at its defaults, and chosen ones on given pairs with hard negatives."""
+    of_texts = [model for model in OF_PAIRS if not model.MASKS_WORDS]
+    drawn = {title: _numbers("text", objective) for title, objective in examples(of_texts) if "targets" not in title}
+    given = {title: _with_path(objective) for title, objective in TEXTS.items()}
+    for positives, objectives in (("same_label", drawn), ("given", given)):
+        for title, objective in objectives.items():
+            settings = _settings("text", objective, dataset={"positives": positives})
+            compute = functools.partial(_trained, settings, with_row=title.startswith(("oracle", "guided by self")))
+            yield f"text: {title}{', hard negatives' * (positives == 'given')}", Entry(_parts(settings), compute)
+    yield "text: untrained", Entry(("objective/text/untrained", "training/text"), _untrained_texts)
+
+
+def _untrained_texts() -> dict[str, Any]:
+    """The vectors of frozen towers of two sizes, restored from the file of a run without training."""
+    source = _questions("given")
+    with double_precision(), tempfile.TemporaryDirectory() as folder:
+        frozen = questions.frozen_of(source, np.float64, positives=questions.vectors_of(source, 4, dtype=np.float64))
+        settings = questions.settings_of(positive_encoder={"train": "none"}, projection={"name": "none"})
+        settings["dataset"]["positives"], settings["objective"] = "given", {"name": "untrained"}
+        run = UntrainedTowers(settings, 0, source, questions.subset_of(source), CPU, frozen=frozen)
+        save_file(run.weights(), Path(folder) / "model.safetensors")
+        networks = read_text_networks(Path(folder) / "model.safetensors", settings, frozen)
+        stored = {"anchors": frozen.texts.values, "positives": frozen.positives.values}
+        inputs = {side: torch.from_numpy(values[:5, 0]).unsqueeze(2) for side, values in stored.items()}
+        return summary({side: getattr(networks.model, side)(batch=batch) for side, batch in inputs.items()})
+
+
+def _numbers(kind: str, objective: Objective) -> Objective:
+    """Return an objective with numbers with which it does something."""
     numbers = VIEW_NUMBERS if kind == "images" else PAIR_NUMBERS
+    changes = dict(numbers.get(objective["name"], {}))
+    if kind != "images" and objective.get("by") == "guide":
+        changes |= {"guide": EMA} | ({"threshold": 0.2} if "threshold" in objective else {})
+    return {**objective, **changes}
+
+
+def _varied(kind: str, registered: Any) -> Iterator[tuple[str, Objective]]:
     for title, objective in (*examples(registered), *variants(registered)):
         if "learned_logit_scale" in title or (title.startswith("cl") and "targets" in title):
             continue  # among the chosen settings
-        changes = dict(numbers.get(objective["name"], {}))
-        if kind == "image-text" and objective.get("by") == "guide":
-            changes |= {"guide": EMA} | ({"threshold": 0.2} if "threshold" in objective else {})
-        yield title, {**objective, **changes}
+        yield title, _numbers(kind, objective)
 
 
 def _with_path(objective: Objective) -> Objective:
@@ -78,13 +117,15 @@ def _objective(kind: str, model: Any) -> Entry:
 def _settings(kind: str, objective: Objective, **sections: Any) -> dict[str, Any]:
     if kind == "images":
         settings = view_settings(epochs=None, updates=UPDATES, batch_size=BATCH, schedule="cosine") | {"objective": objective}
+    elif kind == "text":
+        settings = questions.settings_of(objective, training={"updates": UPDATES, "batch_size": BATCH, "warmup_updates": 2})
     else:
         settings = pair_settings(objective, training={"epochs": None, "updates": UPDATES, "batch_size": BATCH})
         settings["training"]["warmup_updates"] = 2
         settings["text_encoder"]["dropout"] = 0.0  # torch's own draws differ from those of MKL
         settings["dataset"] = {"source": "textures"}
     for name, values in sections.items():
-        settings[name] = settings[name] | values if name in ("training", "similarity", "projection") else values
+        settings[name] = settings[name] | values if name in MERGED else values
     return settings
 
 
@@ -119,12 +160,22 @@ def _textures() -> Any:
 
 
 @functools.cache
+def _questions(positives: str) -> Any:
+    with double_precision():
+        model = models.saved(Path(temporary_folder().name) / f"bert of {positives}")
+    is_given = positives == "given"
+    return questions.question_source(is_given, 2 * is_given, language_model=model)
+
+
+@functools.cache
 def _features(kind: str) -> str:
     """A file of features that depend on the class, with noise."""
     generator, path = np.random.default_rng(0), Path(temporary_folder().name) / f"{kind}.safetensors"
     if kind == "images":
         source, _ = _images()
         features = {"images": 2 * np.eye(10)[source.labels] + generator.standard_normal((len(source.labels), 10))}
+    elif kind == "text":
+        features = {"sentences": generator.standard_normal((len(_questions("given").sentences), 8))}
     else:
         source, _ = _textures()
         said = source.sentences["class"].to_numpy()
@@ -144,6 +195,9 @@ def _started(settings: Mapping[str, Any]) -> TrainingRun:
     if kind == "images":
         with float32_is_float64():
             training: TrainingRun = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
+    elif kind == "text":
+        source = _questions(settings["dataset"]["positives"])
+        training = questions.started(source, settings, questions.frozen_of(source, np.float64))
     else:
         training = ImageText(settings, 0, *_textures(), CPU)
     training.network.double()

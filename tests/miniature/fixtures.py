@@ -1,11 +1,13 @@
 """Tiny generated data and models in the official layouts, at the paths in the miniature sections."""
 
+import json
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tests import biovil
 from tests.clips import tiny_clip, write_clip
@@ -18,6 +20,7 @@ from trueneg.models.weights import convert
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR
 OPEN_I_REPORTS = range(1, 121)  # their numbers; each has one image
+TOPICS = range(8)  # labels of texts; as many as a miniature of a text study has
 OPEN_I = {  # heading of the experts' codes, and the text of its reports
     "normal": "The heart is normal in size. The lungs are clear.",
     "Cardiomegaly": "There is mild cardiomegaly. No pneumothorax.",
@@ -147,6 +150,30 @@ def _image_table(root: Path, settings: Mapping[str, Any]) -> None:
     layouts.write_image_table(root / settings["path"], root / settings["table"])
 
 
+def _questions(label: int, count: int, *, held_out: bool = False) -> list[str]:
+    """Return different texts with a label, none of which are among those held out."""
+    return [f"{'Please: ' * held_out}question {number} of topic {label}" for number in range(count)]
+
+
+def _text_table(root: Path, settings: Mapping[str, Any]) -> None:
+    for key, count in (("path", 12), ("test_path", 4)):
+        path = root / settings[key]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = [(text, f"topic {label}") for label in TOPICS for text in _questions(label, count, held_out=key == "test_path")]
+        pd.DataFrame(texts, columns=["text", settings["label_column"]]).to_csv(path, index=False)
+
+
+def _clinc150(root: Path, settings: Mapping[str, Any]) -> None:
+    sizes = {"train": (0, 12), "val": (12, 16), "test": (16, 20)}
+    texts = {
+        part: [[text, f"topic_{label}"] for label in TOPICS for text in _questions(label, 20)[slice(*size)]]
+        for part, size in sizes.items()
+    }
+    path = root / settings["path"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(texts | {f"oos_{part}": [[f"Nothing of the kind, {part}", "oos"]] for part in sizes}))
+
+
 DATASETS: dict[str, Writer] = {
     "digits": _nothing,
     "cifar10": _cifar10,
@@ -157,6 +184,8 @@ DATASETS: dict[str, Writer] = {
     "flickr8k": _nothing,
     "flickr30k": _nothing,
     "image_table": _nothing,
+    "text_table": _text_table,
+    "clinc150": _clinc150,
 }
 REPORTS: dict[str, Writer] = {
     "phantom": _nothing,

@@ -25,7 +25,7 @@ from trueneg.errors import UserError
 from trueneg.report.registry import figures_by_name, tables_by_name
 from trueneg.store.rows import load_rows
 
-SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
+SHARED = ("sources", "pairs", "texts", "features", "benchmarks")  # folders of results that belong to no section
 LOG_LINES = 30
 LONGEST = 4 * 3600  # seconds of a call of Snakemake; all studies take an hour of two idle cores, and more of busy ones
 

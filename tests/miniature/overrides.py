@@ -70,6 +70,17 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "evaluation.augmented_linear_probe.epochs": 1,
         "evaluation.fine_tuning.epochs": 1,
     },
+    "text": {
+        "text_encoder.model": "hub/bert",
+        "objectives.*.guide.text_encoder.model": "hub/bert",
+        "dataset.labels.train": 4,
+        "dataset.labels.validation_unseen": 2,
+        "dataset.labels.test_unseen": 2,
+        "dataset.labels.per_run": 3,
+        "training.updates": 4,
+        "training.batch_size": 16,
+        "training.seeds_per_job": 8,
+    },
     "likelihood": {
         "reports[phantom].reports": 200,
         "reports[open_i].path": "data/open_i_reports",
@@ -142,7 +153,7 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
     models = {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)} if isinstance(study, TrainedStudy) else {}
     places = [(section[key], model) for key, model in models.items() if key in section]
     if isinstance(study, TrainedStudy):
-        places += [(section["objectives"][label], model) for label, model in study.objectives.items()]
+        places += [(stated, study.objectives[label]) for label, stated in section["objectives"].items()]
     elif hasattr(study, "reports"):
         places += [(section["reports"], study.reports)]
     for stated, model in places:

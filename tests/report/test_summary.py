@@ -11,9 +11,11 @@ import pytest
 import scipy
 import synthetic
 import synthetic_pairs
+from tests.evaluation.texts.test_text_rows import LABELLED, text_study
 from tests.projects import ROOT
 from tests.studies import tiny_study
 
+from trueneg.config.reading import load_configuration
 from trueneg.config.runs import canonical
 from trueneg.errors import UserError
 from trueneg.report.findings import full_answer, sentence
@@ -93,6 +95,27 @@ def test_recalls_use_the_measured_chance_level_and_answers_label_the_variant_lik
     assert not any("DCL," in text for text in (sentence(gathered), full_answer(gathered)))
     assert Measurement.of(comparison["primary"]) == Measurement(**recall)
     assert published.empty
+
+
+@pytest.mark.parametrize(
+    ("gains", "lost"),
+    [({"CL": [0.03, 0.02, 0.025], "DCL": [0.01, -0.02, 0.0]}, "DCL"), ({"CL": [-0.03, -0.02, -0.025]}, "CL, DCL")],
+)
+def test_the_page_and_the_comparison_say_what_is_not_shown_to_beat_the_towers_without_training(tmp_path, gains, lost):
+    settings = text_study(LABELLED, seeds=3)
+    values = {"untrained": np.array([0.5, 0.52, 0.54])}
+    values |= {name: values["untrained"] + np.array(gains.get(name, gains["CL"])) for name in ("CL", "DCL")}
+    rows = synthetic.tidy(Measurement("knn", "accuracy", "seen"), values, dataset="text_table")
+    chance = rows.assign(metric="chance", value=0.1)
+    study = load_configuration({"mine": settings}, "mine.yaml").studies["mine"].model_dump()
+    curves = pd.DataFrame({"objective": ["CL"], "seed": [0], "epoch": [1], "loss": [1.0]})
+    comparison, _ = summarised(tmp_path / "found", study, pd.concat([rows, chance]), curves)
+    text = full_answer(Gathered(tmp_path / "found"))
+    assert text == comparison["primary"]["answer"]
+    assert re.search(r"Not shown to beat the towers without training: (.*?)\.", text)[1] == lost
+    for name in ("CL", "DCL"):  # in points, with its sign in the word or the number
+        gain = 100 * np.mean(values[name] - values["untrained"])
+        assert any(abs(abs(number) - abs(gain)) < 0.051 for number in synthetic.numbers(text.partition("Not shown")[2]))
 
 
 def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_says_so(tmp_path):

@@ -1,15 +1,13 @@
 """Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trueneg.cli.estimates import estimated_time, features_time
-from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs
+from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs, planned_texts
 from trueneg.cli.planned_networks import check_language_models, check_networks, check_towers, missing_networks
-from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
@@ -35,6 +33,12 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 
 PUBLISHED = CHECKOUT / "config/published.csv"
 DONE = (*RunStore.TRAINED, "stale")
+# What is known of the data before training, and a description of them, by kind of study.
+OF_KIND: dict[str, tuple[Any, Any]] = {
+    "images": (false_negatives.of_views, planned_images),
+    "image-text": (false_negatives.of_pairs, planned_pairs),
+    "text": (false_negatives.of_texts, planned_texts),
+}
 
 
 def describe(name: str, studies: Mapping[str, Study], results: Path, every_image: bool = False) -> str:
@@ -89,7 +93,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
 def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path, every_image: bool) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
-    known: Any = false_negatives.of_views if isinstance(study, ImageStudy) else false_negatives.of_pairs
+    known, planned = OF_KIND[study.kind]
     facts: list[tuple[str, str, Facts]] = []
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
@@ -99,12 +103,12 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
             if label not in sources:
-                planned = planned_images if isinstance(study, ImageStudy) else functools.partial(planned_pairs, studies)
-                sources[label] = planned(dataset, run.seed, results, every_image)
+                sources[label] = planned(studies, dataset, run.seed, results, every_image)
                 changes = [change for change in sources[label].changes if change not in lines]
                 lines += [f"{label}: {sources[label].description}", *changes]
             data, state = sources[label], "missing"
-            if data.source is not None and run.seed == job.runs[0].seed:
+            is_trained = run.settings["objective"]["name"] not in NOT_TRAINED
+            if data.source is not None and run.seed == job.runs[0].seed and is_trained:
                 facts.append((label, run.objective, known(data.source, data.subset, run.settings)))
             towers: Any = {
                 section: stored_weights(results / "features" / f"{features_key(made)}.npz")

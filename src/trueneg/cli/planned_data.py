@@ -22,6 +22,8 @@ from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
 from trueneg.data.pairs.registry import source_module
+from trueneg.data.texts.text_source import read_texts
+from trueneg.data.texts.text_splits import text_subset
 from trueneg.data.user_files import check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -64,7 +66,7 @@ class PlannedData(NamedTuple):
         return self.units.get(training.get("unit", ""), self.images)
 
 
-def planned_images(dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool) -> PlannedData:
+def planned_images(studies: Any, dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool) -> PlannedData:
     """Describe the images of a data set, and check them if they have not been read yet.
 
     Raises:
@@ -152,6 +154,41 @@ def planned_pairs(
     units = {"image": len(subset.train), "study": len(trained)}
     description += f"; training {len(subset.train):,} images{f'; {checked}' if checked else ''}"
     return PlannedData(description, again, len(subset.train), units, checksum, source, subset, known)
+
+
+def planned_texts(
+    studies: Mapping[str, Any], dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
+) -> PlannedData:
+    """Describe the texts of a data set, and read them if that was not done yet.
+
+    Raises:
+        UserError: if they cannot be used.
+    """
+    texts, module = data_input.of_texts(dataset), importlib.import_module(f"trueneg.data.texts.{dataset['source']}")
+    inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]
+    path = results / f"{texts.place}.npz"
+    changes = list(dict.fromkeys(change for data in inputs for change in compare_files(data, results).sentences))
+    checksum, again = None, changes if path.is_file() else []
+    if path.is_file() and not changes:
+        from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
+
+        source = read_texts(path)
+        checksum = functools.partial(checksum_of_pairs, source)
+    elif missing := [f"MISSING {part}" for part in module.missing_files(texts.settings)]:
+        recorded = _recorded(texts, results)
+        return recorded._replace(changes=missing) if recorded else PlannedData("not read yet", missing)
+    else:
+        source = module.read_source(texts.settings)
+    subset = text_subset(source, dataset, seed)
+    listed = source.sentences["sentence"].tolist()
+    labels = f" with {len(source.label_names)} labels" if source.label_names else ""
+    unseen = f"; unseen labels: {len(subset.validation_unseen):,} and {len(subset.test_unseen):,}" if dataset["labels"] else ""
+    description = (
+        f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation {len(subset.validation):,}, "
+        f"test {len(subset.test):,}{unseen}"
+    )
+    description += "".join(f"; {said}" for said in (source.skipped, subset.left_out) if said)
+    return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
 
 
 def _recorded(data: DataInput, results: Path) -> PlannedData | None:

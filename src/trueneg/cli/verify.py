@@ -13,7 +13,7 @@ from trueneg.store.language_models import read_language_models
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_store import RunStore, fault_of_listed
 
-DATA = ("sources", "pairs", "benchmarks")  # folders of decoded data, which studies share
+DATA = ("sources", "pairs", "texts", "benchmarks")  # folders of decoded data, which studies share
 # What happens after a damaged file was removed, by a folder in its path.
 CONSEQUENCES = {
     **dict.fromkeys(DATA, "the data are decoded again from your files"),

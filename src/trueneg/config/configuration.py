@@ -13,12 +13,13 @@ from pydantic import BeforeValidator, Discriminator, Field, create_model
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.text_study import TextStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.specs.pairs import PAIRS
 from trueneg.specs.resources import RESOURCES, Resources
 from trueneg.specs.settings import Boolean, Name, Settings, models_within, tag_of
 
-AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy, Discriminator("kind")]
+AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy | TextStudy, Discriminator("kind")]
 WITH_KIND = BeforeValidator(lambda study: {"kind": "images", **study} if isinstance(study, dict) else study)
 KINDS: dict[str, Any] = {kind: study for study in models_within(AnyStudy) for kind in tag_of(study)[1]}
 GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies

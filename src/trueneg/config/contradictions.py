@@ -23,8 +23,9 @@ from trueneg.config.runs import (
     swept,
     taken_over,
 )
+from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
-from trueneg.specs.objectives.base import uses_truth
+from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.schedules import Adjusted
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import OWN, UNLABELLED
@@ -33,7 +34,7 @@ from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
-RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
+RESERVED_NAMES = ("runs", "sources", "pairs", "texts", "benchmarks", "language_models", "logs", "timings")
 TEMPERATURES = ("temperature", "logit_scale")  # every tuned objective must sweep one of these
 
 
@@ -191,25 +192,53 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
             yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; embeddings need a masked model"
 
 
-def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
-    """Report settings that need boxes, labels, prompts or known matches that the data do not provide."""
+def _needs(study: ImageTextStudy | TextStudy, texts: Any) -> Iterator[str]:
+    """Report objectives and evaluations that need labels, boxes, prompts or known matches that the data do not provide."""
     data: Any = study.dataset
-    needs: dict[str, Any] = {"figures.overlays": study.figures.overlays and "boxes"}
+    needs: list[tuple[str, Any]] = [("figures.overlays", getattr(study.figures, "overlays", None) and "boxes")]
     for key, task in study.TASKS.items():
-        needs[f"evaluation.{key}"] = task.OPTIONAL and getattr(study.evaluation, key) and task.NEEDS
+        needs.append((f"evaluation.{key}", task.OPTIONAL and getattr(study.evaluation, key) and task.NEEDS))
     for name, objective in study.objectives.items():
-        needs[f"objectives.{name}"] = objective.name == "oracle" and "known matches"
-        needs[f"objectives.{name}.by"] = "labels" in values_of(getattr(objective, "by", None)) and "labels"
-        for key in ("class_probability", "switched_off_by"):
-            values = values_of(getattr(objective, key, None))
-            needs[f"objectives.{name}.{key}"] = any(map(uses_truth, values)) and "known class probabilities"
-    for key, need in needs.items():
+        needs += [(f"objectives.{name}{key}", need) for key, need in objective.needs()]
+    for key, need in dict.fromkeys(needs):
         if need and not study.provided[need]:
-            yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
+            remedy = (
+                "set dataset.text to a likelihood study of the same texts" if need == LANGUAGE_MODEL else "remove or change it"
+            )
+            yield f"{key} needs {need}, which {data.source} does not have; {remedy}"
+    if "oracle" not in study.primary.model_fields_set and study.provided["known matches"]:
+        yield f"primary.oracle is missing; expected an objective whose name is oracle, or none: {data.source} has known matches"
+
+
+def _prompts(study: ImageTextStudy, texts: Any) -> Iterator[str]:
+    data: Any = study.dataset
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
-    if "oracle" not in study.primary.model_fields_set and data.truth_known:
-        yield f"primary.oracle is missing; expected an objective whose name is oracle, or none: {data.source} has known matches"
+
+
+def _texts(study: TextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
+    """Report settings for images, and a likelihood study of other texts."""
+    data: Any = study.dataset
+    for name, objective in study.objectives.items():
+        if "left out" in values_of(getattr(objective, "own_report", None)):
+            yield f"objectives.{name}.own_report is left out, but texts have no reports; remove it, or set same_text"
+        if getattr(data, "negative_columns", ()) and "image" in values_of(getattr(objective, "directions", None)):
+            yield f"objectives.{name}.directions is image, which has no use for dataset.negative_columns; set text or both"
+        if getattr(data, "negative_columns", ()) and objective.NEEDS_POOLED:
+            yield f"objectives.{name} compares only pairs, but dataset.negative_columns has hard negatives; remove one of them"
+        if getattr(getattr(objective, "guide", None), "encoder", None) is not None:
+            yield f"objectives.{name}.guide.encoder is a tower of images; set text_encoder instead"
+    if data.text is not None:
+        yield from _unknown("dataset.text", [data.text], texts, "likelihood studies in the given files")
+    if data.text in texts:
+        reports: Any = texts[data.text].reports
+        yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
+        for key in type(reports).model_fields if reports.source == data.source else ("source",):
+            stated, scored = getattr(data, key, None), getattr(reports, key)
+            if key == "labels":  # only the sets matter, and not what a run draws
+                stated, scored = (sets and sets.model_dump(exclude={"per_run", "fraction"}) for sets in (stated, scored))
+            if stated != scored:
+                yield f"dataset.{key} is {stated!r}, but {data.text}.reports.{key} is {scored!r}; expected the same"
 
 
 CHECKS: tuple[tuple[type, Any], ...] = (
@@ -217,14 +246,18 @@ CHECKS: tuple[tuple[type, Any], ...] = (
     (TrainedStudy, _comparisons),
     (TrainedStudy, _tuning),
     (ImageStudy, _images),
-    (ImageTextStudy, _annotations),
+    (ImageTextStudy, _needs),
+    (ImageTextStudy, _prompts),
     (ImageTextStudy, _pairs),
+    (TextStudy, _needs),
+    (TextStudy, _texts),
 )
 
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
     """Report a primary measurement that cannot be compared with chance, or by which variants cannot be selected."""
-    tasks, primary = comparable(study), study.primary.measurement
+    tasks = {row: task for row, task in comparable(study).items() if "test" in task.splits(study, row)}
+    primary = study.primary.measurement
     if mistakes := list(_not_measured("primary", study.primary, study, tasks)):
         yield from mistakes
         return
@@ -237,14 +270,14 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
             f"chance level for which higher is better: {'; '.join(usable)}"
         )
     several = [name for name, variants in candidates(study).items() if len(variants) > 1]
-    key, selecting = ("primary", primary) if study.selected_by == primary else ("tuning.by", study.selected_by)
-    validated = [name for name, task in task_of.items() if "validation" in task.splits(study)]
-    if several and validated and selecting.task in task_of and selecting.task not in validated:
-        yield (
-            f"{key}.task is {selecting.task!r}, which is not measured on the validation split, where one variant of each of "
-            f"{', '.join(several)} is selected; expected one of: {', '.join(validated)}; or single values instead of lists, "
-            "except for settings named in conditions"
-        )
+    key, selecting = ("tuning.by", study.tuning.by) if study.tuning and study.tuning.by else ("primary", study.primary)
+    validated = [row for row, task in comparable(study).items() if "validation" in task.splits(study, row)]
+    if several and validated and not [*_not_measured(key, selecting, study, comparable(study))]:
+        for mistake in _not_measured(key, selecting, study, validated):
+            yield (
+                f"{mistake}, which are measured on the validation split, where one variant of each of {', '.join(several)} is "
+                "selected; or single values instead of lists, except for settings named in conditions"
+            )
 
 
 def _has_chance(measured: Measurement, task: Task) -> bool:

@@ -5,6 +5,7 @@ A list in place of a single value is a sweep: lists under ``dataset`` define sev
 objective.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
@@ -17,7 +18,16 @@ from trueneg.config.trained_study import (
     TrainedStudy,
 )
 from trueneg.specs import tasks
-from trueneg.specs.encoders import FROZEN, AnyTextEncoder, BiovilEncoderSettings, SpatialEncoder, TowerSettings, VectorSettings
+from trueneg.specs.encoders import (
+    FROZEN,
+    AnyTextEncoder,
+    BiovilEncoderSettings,
+    SpatialEncoder,
+    TowerSettings,
+    VectorSettings,
+    one_network,
+)
+from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
@@ -65,7 +75,15 @@ class ImageTextProjectionSettings(Settings):
     dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
-class SimilaritySettings(Settings):
+class ScaleSettings(Settings):
+    """The scale of the cosine similarity of two samples."""
+
+    logit_scale: Sweepable[Positive] = Field(14.0, description="initial multiplier of similarities (γ² in the papers)")
+    learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
+    maximum_logit_scale: Positive = Field(100.0, description="maximum of the logit scale")
+
+
+class SimilaritySettings(ScaleSettings):
     """Similarity between an image and a sentence; lse and nl are reconstructions (see docs/protocol-gaps.md)."""
 
     aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
@@ -74,9 +92,6 @@ class SimilaritySettings(Settings):
     lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; required for lse")
     attention_scale: Sweepable[Positive] | None = Field(None, description="scale of the non-local attention; required for nl")
     combined: Literal["scores", "losses"] = Field("scores", description="lse+nl: loss on the mean score, or one loss per score")
-    logit_scale: Sweepable[Positive] = Field(14.0, description="initial multiplier of similarities (γ² in the papers)")
-    learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
-    maximum_logit_scale: Positive = Field(100.0, description="maximum of the logit scale")
 
     @model_validator(mode="after")
     def _numbers_where_needed(self):
@@ -102,17 +117,22 @@ class RadiographAugmentationSettings(Settings):
     blur: Sweepable[NonNegative] = Field(0.0, description="largest standard deviation of a blur, in pixels; the smallest is 0.1")
 
 
-class ImageTextTrainingSettings(SharedTrainingSettings):
-    """Optimisation settings and resources for training."""
+class PairTrainingSettings(SharedTrainingSettings):
+    """Optimisation settings and resources for training on pairs."""
 
-    kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
-    unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
     batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs per step; N = batch_size − 1 negatives")
     optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="weight decay applies to matrices only")
     learning_rate: Sweepable[Positive] = Field(1e-5, description="maximum learning rate")
     weight_decay: Sweepable[NonNegative] = Field(0.01, description="weight decay of matrices")
     warmup_updates: CountFromZero = Field(0, description="initial updates over which the learning rate rises linearly")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="learning rate schedule after the warm-up")
+
+
+class ImageTextTrainingSettings(PairTrainingSettings):
+    """Optimisation settings and resources for training."""
+
+    kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
+    unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
 
 
 class ImageTextContrast(PrimarySettings):
@@ -140,6 +160,7 @@ class ImageTextStudy(TrainedStudy):
 
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
     TASKS = tasks.PAIRS
+    SAME_TEXT = "keep"
 
     kind: Literal["image-text"] = Field(description="image-text: train an image encoder and a text encoder together")
     dataset: AnyPairs
@@ -154,6 +175,13 @@ class ImageTextStudy(TrainedStudy):
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
+
+    @classmethod
+    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+        image: Any = keys.get("encoder")
+        text = keys.get("text_encoder")
+        is_shared = one_network(image, text) and all(isinstance(image.get(key), str) for key in ("model", "weights"))
+        return {"name": "released"} if is_shared else None
 
     @model_validator(mode="after")
     def _compatible_networks(self):
@@ -184,7 +212,7 @@ class ImageTextStudy(TrainedStudy):
                     f".evaluation.{fine_tuned[0]} needs images, but for objectives.{name}, encoder.train is none, which leaves "
                     "only stored vectors of the data; remove it, or set encoder.train to all"
                 )
-            if sections["objective"].name == "biovil" and isinstance(text, TowerSettings):
+            if sections["objective"].MASKS_WORDS and isinstance(text, TowerSettings):
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")
         is_frozen = isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN
         if is_frozen and getattr(self.encoder, "views", None) is None and self.augmentation != RadiographAugmentationSettings():
@@ -204,6 +232,7 @@ class ImageTextStudy(TrainedStudy):
             "boxes": data.boxed and not isinstance(self.encoder, VectorSettings),
             "greyscale images": data.greyscale,
             "known matches": data.truth_known,
+            LANGUAGE_MODEL: True,
             "known class probabilities": data.probabilities_known,
             "labels": data.labelled,
             "labels with prompts": data.labelled and any(name in prompts for name in data.label_names),

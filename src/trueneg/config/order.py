@@ -44,11 +44,13 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     """
     if settings["objective"]["name"] in NOT_TRAINED:
         return 0.0
-    training, dataset, image = settings["training"], settings["dataset"], image_cost(settings)
+    training, dataset, kind = settings["training"], settings["dataset"], training_kind(settings)
     samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * image_count(dataset)
-    if training_kind(settings) == "images":
-        return samples * 2 * image
-    return samples * (image + text_cost(settings["text_encoder"]))
+    if kind == "text":
+        anchors = settings["text_encoder"]
+        return samples * (text_cost(anchors) + text_cost(settings.get("positive_encoder", anchors)))
+    image = image_cost(settings)
+    return samples * (2 * image if kind == "images" else image + text_cost(settings["text_encoder"]))
 
 
 def features_cost(settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[str, Any], samples: int = 0) -> float:
@@ -61,8 +63,9 @@ def features_cost(settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[st
     """
     tower = {**made_of["tower"], "train": "all"}
     count = 0 if tower["name"] == "vectors" else samples or image_count(settings["dataset"])
-    of_image = (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
-    return count * (text_cost(tower) if made_of["samples"] == "texts" else of_image)
+    if made_of["samples"] == "texts":
+        return count * text_cost(tower)
+    return count * (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
 
 
 def text_cost(text: Mapping[str, Any]) -> float:

@@ -129,7 +129,7 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         keys = _known_keys(location[:-1])
         close = difflib.get_close_matches(str(location[-1]), keys, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(keys)}."
+        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(keys) or 'none'}."
         return f"{key} is not a known key; {hint}"
     if kind == "value_error":
         return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " must set …"

@@ -24,6 +24,7 @@ from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
+SPLITTING = ("labels", "validation", "test")  # settings of texts that do not affect how they are read
 OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
 
 
@@ -198,8 +199,10 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
     """Return N for each label of :func:`datasets` if batch size B is a condition: 2B − 2 for two views, B − 1 for pairs."""
     if "batch_size" not in study.conditions:
         return {}
-    views = 2 if isinstance(study, ImageStudy) else 1
-    return {label: views * (resolved.training.batch_size - 1) for label, (_, resolved) in conditions(study).items()}
+    # Two views of each image, or a positive and hard negatives of each text.
+    columns = 2 if isinstance(study, ImageStudy) else 1 + len(getattr(study.dataset, "negative_columns", ()))
+    own = 2 if isinstance(study, ImageStudy) else 1
+    return {label: columns * resolved.training.batch_size - own for label, (_, resolved) in conditions(study).items()}
 
 
 def objectives(study: TrainedStudy) -> dict[str, Variant]:
@@ -368,6 +371,31 @@ def pairs_key(settings: Mapping[str, Any]) -> str:
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 
+def texts_key(settings: Mapping[str, Any]) -> str:
+    """Return the name of a data set's texts, shared by studies that read the same files with the same class probabilities."""
+    reading = {key: value for key, value in settings.items() if key not in SPLITTING}
+    return f"{settings['source']}-{_digest(reading)}"
+
+
+def data_key(kind: str, settings: Mapping[str, Any]) -> str:
+    """Return the name of a data set's decoded source, given the kind of training."""
+    return KEYS[kind][1](settings)
+
+
+def data_place(kind: str, settings: Mapping[str, Any]) -> str:
+    """Return the path of a data set's decoded source in the results folder, without suffix."""
+    folder, key = KEYS[kind]
+    return f"{folder}/{key(settings)}"
+
+
+# Folder in the results folder, and name, of a decoded source, by kind of training.
+KEYS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "images": ("sources", source_key),
+    "image-text": ("pairs", pairs_key),
+    "text": ("texts", texts_key),
+}
+
+
 def benchmark_key(settings: Mapping[str, Any]) -> str:
     """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched, like those of a study."""
     made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
@@ -379,23 +407,21 @@ def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
 
     Those of its guide are called ``guide encoder`` and ``guide text_encoder``.
     """
-    guide, sections = settings["objective"].get("guide") or {}, ("encoder", "text_encoder")
+    guide, sections = settings["objective"].get("guide") or {}, ("encoder", "text_encoder", "positive_encoder")
     towers = {section: settings.get(section) for section in sections} | {OF_GUIDE + key: guide.get(key) for key in sections}
     return {section: tower for section, tower in towers.items() if tower and "train" in tower}  # networks from scratch have none
 
 
 def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """Return what the vectors of each tower of a run are made of, by section: the tower, the data, and any views.
-
-    What the towers of a guide are made of names the section without ``guide``, so that a guide and an encoder share vectors.
-    """
+    """Return what the vectors of each tower of a run are made of, by section: the tower, the data, and any views."""
     made: dict[str, dict[str, Any]] = {}
-    kind = training_kind(settings)
+    kind, dataset = training_kind(settings), settings["dataset"]
     for section, tower in towers_of(settings).items():
-        dataset = settings["dataset"]
-        samples, is_paired = "texts" if section.endswith("text_encoder") else "images", kind == "image-text"
-        of_tower = {"section": section.removeprefix(OF_GUIDE), "tower": dict(tower), "samples": samples, "kind": kind}
-        made[section] = of_tower | {"data": pairs_key(dataset) if is_paired else source_key(dataset)}
+        samples, is_paired = "texts" if is_of_texts(section) else "images", kind == "image-text"
+        # Towers of positives and of guides share the vectors of an encoder with the same settings.
+        name = "text_encoder" if samples == "texts" else "encoder"
+        of_tower = {"section": name, "tower": dict(tower), "samples": samples, "kind": kind}
+        made[section] = of_tower | {"data": data_key(kind, dataset)}
         if samples == "images":
             is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
             needed = is_paired and settings["similarity"]["aggregation"] != "global"
@@ -404,6 +430,11 @@ def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
         if tower.get("views"):
             made[section]["augmentation"] = dict(settings["augmentation"])
     return made
+
+
+def is_of_texts(section: str) -> bool:
+    """Return whether the tower of a section embeds texts, and not images."""
+    return section.removeprefix(OF_GUIDE) != "encoder"
 
 
 def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:

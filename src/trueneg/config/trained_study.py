@@ -137,6 +137,9 @@ class Panels(Settings):
     objectives: NonEmpty[str] = Field(description="objectives to show, one panel each")
 
 
+UNTRAINED = "untrained"  # name of the objective that a study with pretrained towers is given
+
+
 class TrainedStudy(Study):
     """A study with one run per data set × objective × seed.
 
@@ -146,6 +149,8 @@ class TrainedStudy(Study):
 
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
+    LAYOUT: ClassVar[str] = "tasks"  # of its table of contrasts, in trueneg.report.layouts
+    SAME_TEXT: ClassVar[str | None] = None  # the objectives' ``same_text`` where they do not set it
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
     contrasts: list[NamedContrast] = Field([], description="further comparisons that the study names, in a table of their own")
@@ -166,6 +171,35 @@ class TrainedStudy(Study):
         primary: PrimarySettings
         figures: Any
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_first_baseline(cls, keys: Any) -> Any:
+        """Add the towers before training as an objective, so that every study shows whether training gains anything."""
+        objectives: Any = keys.get("objectives") if isinstance(keys, dict) else None
+        start = cls.before_training(keys) if isinstance(objectives, dict) else None
+        if start is None or UNTRAINED in objectives:
+            return keys
+        listed = (objective for objective in objectives.values() if isinstance(objective, dict))
+        if start in ({key: value for key, value in objective.items() if value is not None} for objective in listed):
+            return keys
+        return keys | {"objectives": {**objectives, UNTRAINED: start}}
+
+    @classmethod
+    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the objective that evaluates the towers that training starts from; None if these cannot be compared.
+
+        Args:
+            keys: the study as it is written.
+        """
+        return None
+
+    @property
+    def first_baseline(self) -> str | None:
+        """Name of the objective that evaluates the towers before training; None if there is none."""
+        start = self.before_training(self.model_dump(exclude_none=True))
+        objectives = self.objectives.items() if start else ()
+        return next((name for name, objective in objectives if objective.model_dump(exclude_none=True) == start), None)
+
     @property
     def seed_list(self) -> list[int]:
         """The seeds as a list, whether given as a count or a list."""
@@ -184,4 +218,6 @@ class TrainedStudy(Study):
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and the objective itself."""
+        if getattr(objective, "same_text", False) is None:
+            objective = objective.model_copy(update={"same_text": self.SAME_TEXT})
         return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

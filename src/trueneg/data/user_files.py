@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trueneg.config.runs import pairs_key, source_key, training_kind
+from trueneg.config.runs import data_place, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
+from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.data_input import NO_IMAGES, DataInput, digest
 from trueneg.store.records import UserFilesRecord, read_json
 from trueneg.store.run_files import checksum_of
@@ -35,6 +36,7 @@ LISTING_MODULES = {
     **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
     **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
     **{("reports", source): f"trueneg.data.reports.{source}" for source in ("open_i", "table")},
+    **{(kind, source): f"trueneg.data.texts.{source}" for source in TEXT_PAIRS for kind in ("reports", "texts")},
     ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
 }
 # Images with a larger total size are compared by size and modification time only, because hashing would read all of them.
@@ -93,9 +95,10 @@ def check_own_table(data_input: DataInput) -> str:
         UserError: if the table or a row cannot be used.
     """
     source = data_input.settings["source"]
-    if not issubclass(TEXTS.get(source, object), OwnTextSettings):
+    module = LISTING_MODULES.get((data_input.kind, source))
+    if module is None or (data_input.kind != "texts" and not issubclass(TEXTS.get(source, object), OwnTextSettings)):
         return ""
-    return importlib.import_module(LISTING_MODULES[data_input.kind, source]).check_table(data_input.settings)
+    return importlib.import_module(module).check_table(data_input.settings)
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
@@ -160,8 +163,7 @@ class DataChanges:
     def _of_data(self, run: Mapping[str, Any]) -> str:
         dataset = run["settings"]["dataset"]
         try:
-            images = training_kind(run["settings"]) == "images"
-            place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
+            place = data_place(training_kind(run["settings"]), dataset)
         except KeyError:  # a record from a version with other data set keys
             return ""
         checksum, sentences = self._since_read(place)

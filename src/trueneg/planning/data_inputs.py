@@ -1,7 +1,7 @@
 """Settings, user files and joined tables of the data sources, as needed by the rules."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,13 @@ class DataInputs:
         for name, study in self._training_jobs.studies.items():
             lists = getattr(study.evaluation, "chexpert_8x200", None)
             for dataset in self._training_jobs.each_corpus(name):
-                is_paired = name in self._training_jobs.image_text
-                yield data_input.of_pairs(dataset, self._corpora.studies) if is_paired else data_input.of_images(dataset)
+                yield data_input.of_dataset(study.kind, dataset, self._corpora.studies)
                 if lists is not None:
                     yield data_input.of_benchmark(lists, dataset)
 
-    def pairs(self) -> list[DataInput]:
-        """Return the images of the image–text data sets; they are read late, so that their tables are worth an early check."""
-        return [data for data in self._by_place.values() if data.kind == "pairs"]
+    def tables(self) -> list[DataInput]:
+        """Return the inputs that may be a user's own table; some are read late, so that an early check is worth it."""
+        return [data for data in self._by_place.values() if data.kind in ("pairs", "texts")]
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
         """Return a function that maps wildcards to the settings of a source; `place` is its path in the results folder."""
@@ -66,7 +65,15 @@ class DataInputs:
     def pair_texts(self, wildcards: Any) -> dict[str, str]:
         """Return the paths of the text tables to join with the images, and of the language models that embed the sentences."""
         settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
-        tables = {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
+        return self._joined(settings, PAIRS[settings["source"]].TEXT_TABLES)
+
+    def texts(self, wildcards: Any) -> dict[str, str]:
+        """Return the paths of the class probabilities to join with the texts of a text study, and of their language models."""
+        settings = self._by_place[f"texts/{wildcards.texts}"].settings
+        return {} if settings["text"] is None else self._joined(settings, ("sentences", "eta"))
+
+    def _joined(self, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+        tables = {name: self._corpora.table(settings, name) for name in names}
         return {**tables, "language_models": self._corpora.embedding_models(settings)}
 
     def eta_by_class(self, wildcards: Any) -> dict[str, str]:

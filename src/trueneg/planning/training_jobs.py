@@ -6,6 +6,7 @@ from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
+from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
@@ -38,7 +39,7 @@ class TrainingJobs:
     def __init__(self, configuration: Configuration):
         self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
         self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
-        self.images = [name for name in self.studies if name not in self.image_text]
+        self.images = [name for name, study in self.studies.items() if isinstance(study, ImageStudy)]
         self.tuned = {name: study.tuning for name, study in self.studies.items() if study.tuning is not None}
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
@@ -105,11 +106,8 @@ class TrainingJobs:
         return self.studies[wildcards.study].primary.group
 
     def source(self, wildcards: Any) -> str:
-        """Return the path of a data set's decoded images; in an image–text study, their sentences are stored beside them."""
-        dataset = self.dataset(wildcards)
-        if wildcards.study in self.image_text:
-            return f"results/pairs/{runs.pairs_key(dataset)}.npz"
-        return f"results/sources/{runs.source_key(dataset)}.npz"
+        """Return the path of a data set's decoded images, with any sentences beside them, or of its texts."""
+        return f"results/{runs.data_place(self.studies[wildcards.study].kind, self.dataset(wildcards))}.npz"
 
     def vectors(self, wildcards: Any) -> list[str]:
         """Return the paths of the stored vectors of the frozen towers of all matching jobs; an empty list if there are none."""
@@ -123,8 +121,7 @@ class TrainingJobs:
     def frozen_source(self, wildcards: Any) -> str:
         """Return the path of the source whose images or texts a frozen tower is computed for."""
         _, job, _ = self._frozen[wildcards.features]
-        kind, key = ("pairs", runs.pairs_key) if job.study in self.image_text else ("sources", runs.source_key)
-        return f"results/{kind}/{key(job.runs[0].settings['dataset'])}.npz"
+        return f"results/{runs.data_place(self.studies[job.study].kind, job.runs[0].settings['dataset'])}.npz"
 
     def frozen_tower(self, wildcards: Any) -> dict[str, Any]:
         """Return what the vectors of a frozen tower are made of, and the versions and checksums of what the job reads."""

@@ -79,7 +79,8 @@ def of_candidates(study: Study, make: Callable[..., Any], caption: str) -> list[
     """Declare the figure or table of all candidates if a trained study selects any variant on the validation split."""
     if not isinstance(study, TrainedStudy) or all(len(grid) == 1 for grid in runs.candidates(study).values()):
         return []
-    return [Drawing("candidates", make, "Every candidate on the validation split", caption, CANDIDATES)]
+    files = CANDIDATES if study.first_baseline is None else tuple(dict.fromkeys((*CANDIDATES, *ROWS)))
+    return [Drawing("candidates", make, "Every candidate on the validation split", caption, files)]
 
 
 def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:

@@ -26,7 +26,7 @@ from trueneg.report.metrics import (
 )
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
-from trueneg.stats.comparison import NOT_ABOVE_CHANCE
+from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval
@@ -79,6 +79,28 @@ def answer(
             power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
         sentences.append(f"{power}.")
     return " ".join(sentences)
+
+
+def against_no_training(study: Any, rows: pd.DataFrame, dataset: str) -> str:
+    """State what training gains over the towers that it starts from, and which objectives were not shown to gain anything.
+
+    Args:
+        study: a trained study.
+        rows: its tidy rows, of the selected variants.
+        dataset: label of the primary contrast's data set.
+
+    Returns:
+        Sentences, after a space, about the primary measurement; empty if the study has no such baseline.
+    """
+    primary, first = study.primary, study.first_baseline
+    if first is None:
+        return ""
+    measured, upwards = primary.measurement, higher_is_better(primary.metric)
+    trained = dict.fromkeys(name for name in (primary.baseline, primary.treatment) if name != first)
+    gains = {name: primary_contrast(rows, name, first, measured, dataset, None, upwards) for name in trained}
+    lost = [name for name, row in gains.items() if not row["outcome"].startswith("better")]
+    intro = f" Not shown to beat the towers without training: {', '.join(lost)}." if lost else ""
+    return intro + "".join(f" {finding(row, name, first)}." for name, row in gains.items())
 
 
 def selection_of(primary: Any, dataset: str, selection: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -196,7 +218,8 @@ def _of_contrast(gathered: Gathered) -> tuple[str, str]:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     selection = selection_of(primary, contrast["dataset"], gathered.comparison["selection"])
     text = " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
-    return text, answer(contrast, primary.treatment, primary.baseline, primary.published, selection)
+    full = answer(contrast, primary.treatment, primary.baseline, primary.published, selection)
+    return text, full + against_no_training(gathered.study, gathered.rows, contrast["dataset"])
 
 
 def _of_likelihoods(study: LikelihoodStudy) -> str:

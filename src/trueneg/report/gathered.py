@@ -25,6 +25,7 @@ PHANTOM = (
 # Notes on what an interval over seeds covers.
 RESPLIT = "Each seed splits the same data differently, so intervals over seeds cover training and the split, not new data."
 SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used for selection."
+SAME_UNSEEN = "The texts of labels without training are the same for all seeds."
 SAME_TEST = "All seeds share the test data, so intervals over seeds cover training, not new test data."
 NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
 
@@ -124,6 +125,7 @@ class Gathered:
         notes = {PHANTOM: getattr(data, "source", None) == "phantom", RESPLIT: getattr(data, "resplit", False)}
         notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
         notes[SAME_TEST] = data is not None and not notes[RESPLIT] and not notes[NEW_DATA]
+        notes[SAME_UNSEEN] = notes[RESPLIT] and bool(getattr(getattr(data, "labels", None), "test_unseen", 0))
         return [note for note, applies in notes.items() if applies]
 
     @property

@@ -21,6 +21,8 @@ def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: 
         shared = [f"{number:.3g} ({100 * number / count:.2g} %) {SHARED[key]}" for key, number in facts["expected"].items()]
         expected = f"of an anchor's {count:,} negatives, about {' and '.join(shared)}"
         lines.append(f"{dataset}: {expected}")
+        if texts := facts.get("texts"):
+            lines[-1] += f"; {texts['repeated']:,} of {texts['all']:,} training texts equal another one after normalisation"
         if eta is None:
             continue
         ends = f"{eta['minimum']:.2g} to {eta['maximum']:.2g}, on average "

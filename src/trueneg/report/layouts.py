@@ -1,4 +1,4 @@
-"""Table layouts of image–text studies: all tasks side by side, and each task by class, finding or direction; retrieval means."""
+"""Table layouts of image–text studies, all tasks or each task by class, finding or direction, and of text studies."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import metric_name
+from trueneg.report.metrics import evaluation_name, metric_name
 from trueneg.report.tables.building import Head, Layout
 from trueneg.stats.measurement import Measurement, measurements
 from trueneg.store.rows import COLUMNS, typed
@@ -35,7 +35,8 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     Args:
         rows: tidy rows; they may include other tasks.
     """
-    at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
+    is_whole = rows["direction"].notna() & rows["k"].notna() & rows["group"].isna()  # texts are retrieved in one direction
+    at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & is_whole]
     names = [column for column in COLUMNS if column != "value"]
     # Rows that differ only in the direction, or only in k, become the same measurement of a run.
     pooled: Any = [typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA))]
@@ -44,6 +45,7 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 RELEVANCE = {"truth": "relevant: all true pairs", "report": "relevant: pairs from the same report"}
+TEXT_LABELS = {"seen": "held-out texts like those of the training", "unseen": "texts of labels without training"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
 
 
@@ -78,6 +80,21 @@ def tasks(rows: pd.DataFrame) -> Layout:
     columns = [(title, key) for title, of_task in by_title.items() for key in of_task if key in measured]
     heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
     return Layout(heads, {"": [key for _, key in columns]})
+
+
+def texts(rows: pd.DataFrame) -> Layout:
+    """Lay out the tasks of a text study: a group of lines for labels that are trained on, and one for labels that never are."""
+    measured = set(measurements(rows))
+    recalls = [Measurement("retrieval", "R", k=k) for k in lengths(rows[rows["task"] == "retrieval"])]
+    keys = [Measurement("knn", "accuracy"), Measurement("linear probe", "accuracy"), *recalls, Measurement("retrieval", "MRR")]
+    keys += [Measurement("retrieval", "nDCG", k=10), Measurement("clustering", "V-measure")]
+    groups = {TEXT_LABELS[labels]: [key._replace(labels=labels) for key in keys] for labels in TEXT_LABELS}
+    groups = {title: group for title, group in groups.items() if measured.intersection(group)}
+    keys = [key for place, key in enumerate(keys) if any(group[place] in measured for group in groups.values())]
+    groups = {title: [key for key in group if key._replace(labels=None) in keys] for title, group in groups.items()}
+    if (similarity := Measurement("similarity", "Spearman")) in measured:
+        keys, groups = [*keys, similarity], {title: [*group, similarity] for title, group in groups.items()} or {"": [similarity]}
+    return Layout([Head(evaluation_name(key), metric_name(key), key.metric) for key in keys], groups)
 
 
 def zero_shot(rows: pd.DataFrame) -> Layout:
@@ -126,7 +143,7 @@ def linear_evaluation(rows: pd.DataFrame) -> Layout:
     return Layout([Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions], groups)
 
 
-_LAYOUTS = (tasks, zero_shot, retrieval, precision, grounding, linear_evaluation)
+_LAYOUTS = (tasks, texts, zero_shot, retrieval, precision, grounding, linear_evaluation)
 LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {layout.__name__: layout for layout in _LAYOUTS}
 
 

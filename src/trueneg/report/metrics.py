@@ -163,10 +163,13 @@ def evaluation_name(of: Measurement) -> str:
         ('kNN, labels=all', 'zero-shot')
         >>> evaluation_name(Measurement("linear probe", "accuracy", "all", 0.1, group="rare"))
         'linear probe, labels=all, fraction=0.1'
+        >>> [evaluation_name(Measurement("retrieval", "R", labels)) for labels in ("report", "seen")]
+        ['retrieval, relevant=report', 'retrieval, labels=seen']
     """
     parts = ["kNN" if of.task == "knn" else of.task]
     if of.labels:
-        parts.append(f"relevant={of.labels}" if of.metric in ("R", "MedR") else f"labels={of.labels}")
+        is_relevance = of.metric in ("R", "MedR") and of.labels not in ("seen", "unseen")
+        parts.append(f"{'relevant' if is_relevance else 'labels'}={of.labels}")
     if of.fraction:
         parts.append(f"fraction={of.fraction:g}")
     if of.direction and of.metric == "Prec":

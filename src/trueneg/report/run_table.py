@@ -132,7 +132,7 @@ def _finished(record: dict[str, Any], studies: list[str], state: str, metrics: d
         "source": record["source"]["name"],
         **{key: record[key] for key in ("dataset", "objective", "seed", "images")},
         **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},
-        "encoder": record["settings"]["encoder"]["name"],
+        "encoder": (record["settings"].get("encoder") or record["settings"]["text_encoder"])["name"],
         **{name: values.get(record["id"]) for name, values in metrics.items()},
         "seconds": round(record["seconds"], 1),
         "device": record["device"],

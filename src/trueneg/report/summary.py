@@ -13,7 +13,7 @@ from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.findings import answer, headroom_sentence, selection_of
+from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.stages import VERSIONS
@@ -182,6 +182,7 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
     tuned = selection_of(primary, dataset, _records(selection))
     contrast["answer"] = answer(contrast, primary.treatment, primary.baseline, primary.published, tuned)
+    contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),
         "headroom": _records(pd.concat(parts, ignore_index=True)),

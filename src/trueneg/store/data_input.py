@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key
+from trueneg.config.runs import SPLITTING, benchmark_key, corpora, pairs_key, source_key, texts_key
 
-PLACES = ("path", "table", "archive")  # settings that tell where a data set is
+PLACES = ("path", "table", "archive", "test_path")  # settings that tell where a data set is
 DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}  # omitted, so that a new setting reruns no job
 
 
@@ -23,7 +23,7 @@ class DataInput(NamedTuple):
 
     Attributes:
         place: path of the job's output in the results folder, without suffix.
-        kind: ``images``, ``pairs``, ``reports`` or ``benchmark``.
+        kind: ``images``, ``pairs``, ``texts``, ``reports`` or ``benchmark``.
         settings: ``source`` and the settings that the functions of the source need.
     """
 
@@ -66,6 +66,19 @@ def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInpu
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return DataInput(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
+
+
+def of_texts(dataset: Mapping[str, Any]) -> DataInput:
+    """Return the texts of a data set of a text study."""
+    reading = {key: value for key, value in dataset.items() if key not in SPLITTING}
+    return DataInput(f"texts/{texts_key(dataset)}", "texts", reading)
+
+
+def of_dataset(kind: str, dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
+    """Return the data set of a study of a kind that trains, given all studies."""
+    if kind == "image-text":
+        return of_pairs(dataset, studies)
+    return of_texts(dataset) if kind == "text" else of_images(dataset)
 
 
 def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:

@@ -71,7 +71,7 @@ TABLES = {
 }
 OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
 GATHERED = ("rows", "curves", "subsets")  # tables whose files are tables themselves
-INPUTS = rf"(?:(?:sources|pairs)/{NAME}|{NAME}/text/{NAME}/reports)"  # places of the records of the data
+INPUTS = rf"(?:(?:sources|pairs|texts)/{NAME}|{NAME}/text/{NAME}/reports)"  # places of the records of the data
 EARLIER = rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|user_files/{INPUTS}\.files\.json"
 KEY = ["dataset", "objective", "block"]
 

@@ -21,6 +21,7 @@ from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Job, Run, all_runs, training_kind
+from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
@@ -29,7 +30,7 @@ from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
-from trueneg.store.data_input import PLACES, DataInput, moved, of_images, of_joined_reports, of_pairs, placed
+from trueneg.store.data_input import PLACES, DataInput, moved, of_dataset, of_joined_reports, placed
 from trueneg.store.evidence import (
     AGAIN,
     EPOCHS,
@@ -239,9 +240,10 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
 def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     """Return whether texts or images of a study must not be shown."""
     study = studies[name]
-    if isinstance(study, ImageTextStudy):
+    if isinstance(study, ImageTextStudy | TextStudy):
         dataset: Any = study.dataset
-        return _is_restricted(dataset.text, studies) or getattr(dataset, "restricted", False)
+        of_texts = dataset.text is not None and _is_restricted(dataset.text, studies)
+        return of_texts or getattr(dataset, "restricted", False)
     return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
 
 
@@ -254,9 +256,9 @@ def _inputs(name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str
         records: records of its runs; they name the data by the paths at the time.
     """
     study = studies[name]
-    kinds = [of_images]
-    if isinstance(study, ImageTextStudy):
-        kinds = [functools.partial(kind, studies=studies) for kind in (of_pairs, of_joined_reports)]
+    kinds = [functools.partial(of_dataset, study.kind, studies=studies)]
+    if getattr(getattr(study, "dataset", None), "text", None) is not None:
+        kinds.append(functools.partial(of_joined_reports, studies=studies))
     recorded = dict.fromkeys(tuple(record["settings"]["dataset"].get(key) for key in PLACES) for record in records)
     runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
     for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():

@@ -13,12 +13,13 @@ from pydantic import BaseModel, ValidationError
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.runs import Run, RunSettings, training_kind
+from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.specs.settings import is_technical, models_within
 
 # Keyed by the kind of training in a run's settings.
-STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
+STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy, "text": TextStudy}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
 # Nested settings that do not affect training: where files are, whose checksums are part of the data's, and the use of hubs.

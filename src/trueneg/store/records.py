@@ -82,7 +82,8 @@ class RunSettings(Content):
     """The sections of a run's settings that readers use."""
 
     dataset: dict[str, Any]
-    encoder: NamedSection
+    encoder: NamedSection = ABSENT
+    text_encoder: NamedSection = ABSENT  # alone if there are no images
     objective: NamedSection
     training: Length
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import OF_GUIDE, RunSettings, towers_of, training_kind
+from trueneg.config.runs import RunSettings, is_of_texts, towers_of, training_kind
 from trueneg.io.files import file_checksum
 from trueneg.legible import counted
 from trueneg.specs import tasks
@@ -22,11 +22,12 @@ from trueneg.specs.objectives.base import FROM_LIKELIHOODS, Objective
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
+from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.identity import STUDIES, model_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
-TASKS = {"images": "images", "image-text": "pairs"}  # folder of the evaluation tasks, by kind of training
-SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS}  # their settings
+TASKS = {"images": "images", "image-text": "pairs", "text": "texts"}  # folder of the evaluation tasks, by kind of training
+SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS, "text": tasks.TEXTS}  # their settings
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
 UNEDITED = "code differs, VERSION not raised"
 
@@ -37,7 +38,7 @@ Record = Mapping[str, Any]
 def today() -> Versions:
     """Return the current version of everything that has one, by name, such as ``objective/images/dcl``."""
     versions = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
-    for prefix, sources in (("pairs", PAIRS), ("reports", TEXTS)):
+    for prefix, sources in (("pairs", PAIRS), ("texts", TEXT_PAIRS), ("reports", TEXTS)):
         versions |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
     for kind, study in STUDIES.items():
         versions |= {_task(kind, name): _task_version(kind, name) for name in _task_names(kind)}
@@ -70,15 +71,16 @@ def training_versions(settings: RunSettings) -> Versions:
     parts = {section: settings.get(section) for section in ("objective", "encoder", "text_encoder")}
     parts |= {key: objective.get(key) for key in NESTED}
     names = [f"{part}/{kind}/{value.get('name')}" for part, value in parts.items() if isinstance(value, Mapping)]
-    names += [f"{section.removeprefix(OF_GUIDE)}/{kind}/{tower['name']}" for section, tower in towers_of(settings).items()]
+    for section, tower in towers_of(settings).items():
+        names.append(f"{'text_encoder' if is_of_texts(section) else 'encoder'}/{kind}/{tower['name']}")
     names += [f"training/{kind}", "subsets"]
     if kind == "images":
         names.append(f"decoding/{source}")
     else:
-        names += [f"pairs/{source}", f"reports/{source}", "splitter"]
+        names += [f"texts/{source}"] if kind == "text" else [f"pairs/{source}", f"reports/{source}", "splitter"]
         words = {value for value in objective.values() if isinstance(value, str)}
         if words.intersection(FROM_LIKELIHOODS):
-            names += ["language_model", "likelihoods", "class_probability"]
+            names += ["language_model", "likelihoods", "class_probability", f"reports/{source}"]
         elif objective.get("by") == "text":  # compares the language model's embeddings of the sentences
             names.append("language_model")
     return _current(names)

@@ -10,13 +10,14 @@ import pandas as pd
 from trueneg.report.declared import Drawing, of_candidates
 from trueneg.report.drawing import Axes, Figure, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import SYMBOLS, axis_label, measurement_name, settings_name
+from trueneg.report.labels import SYMBOLS, axis_label, measurement_name, seed_count, settings_name
 from trueneg.report.metrics import scale, with_interval
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.settings import Study, format_value
 
 ORDER = 25
 FIRST = ("temperature", "logit_scale")  # settings drawn along the axis if they are swept
+LINE = "0.45"  # colour of what is not trained
 CROWDED = 5  # labels of more values overlap unless they are upright
 RING: Mapping[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 13, "markerfacecolor": "none", "color": "0.1"}
 
@@ -57,10 +58,14 @@ def candidates(gathered: Gathered) -> Figure:
         draw_intervals(plot, drawn, of_panel, "others", y="mean", factor=scale(measured.metric), apart=3)
         best = drawn[drawn["chosen"].astype(bool)]
         plot.plot(best["x"], scale(measured.metric) * best["mean"], **RING)
+    reference = _before_training(gathered, scale(measured.metric))
+    for plot, *_ in panels if reference else ():
+        plot.axhline(**reference)
     limits = [plot.get_ylim() for plot, *_ in panels]
     for plot, *_ in panels:
         plot.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-    add_legend(figure, (styles if len(styles) > 1 else {}) | {"chosen": Line2D([], [], **RING)})
+    lines = {reference["label"]: Line2D([], [], color=LINE)} if reference else {}
+    add_legend(figure, (styles if len(styles) > 1 else {}) | {"chosen": Line2D([], [], **RING)} | lines)
     texts = [
         f"{row['objective']} on {row['dataset']} at {settings_name(row['variant'])}: "
         f"{with_interval(row['mean'], row['low'], row['high'], measured.metric)}{' (chosen)' if row['chosen'] else ''}"
@@ -69,6 +74,16 @@ def candidates(gathered: Gathered) -> Figure:
     about = f"{measurement_name(measured, 'validation')}. {how}"
     notes = [about, *gathered.selection_notes, gathered.study_note]
     return finish(figure, notes, f"Candidates, {about} {'; '.join(texts)}.")
+
+
+def _before_training(gathered: Gathered, factor: float) -> dict[str, Any]:
+    """Return the horizontal line of the towers before training; empty if the study does not have them."""
+    if gathered.study.first_baseline is None:
+        return {}
+    rows = gathered.selected_by.rows_of(gathered.variants[gathered.variants["split"] == "validation"])
+    values = rows.loc[(rows["objective"] == gathered.study.first_baseline) & (rows["dataset"] == gathered.dataset), "value"]
+    label = f"{gathered.study.first_baseline} ({seed_count([values.size])} of the study)"
+    return {"y": factor * values.mean(), "color": LINE, "linewidth": 1, "label": label} if values.size else {}
 
 
 def positions(rows: pd.DataFrame) -> Mapping[Any, float]:

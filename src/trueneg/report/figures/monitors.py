@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import CURVES, Drawing
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
@@ -28,7 +28,7 @@ KEYS = ["dataset", "objective", "epoch"]
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the monitors of a trained study; some are for image studies only, others for image–text studies only."""
-    if not isinstance(study, (ImageStudy, ImageTextStudy)):
+    if not isinstance(study, TrainedStudy):
         return []
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
     caption = "Losses of different objectives are different quantities: compare their shapes, not their values."
@@ -36,7 +36,7 @@ def drawings(study: Study) -> list[Drawing]:
     options = {"monitor": "share at bound", "label": "Anchors at the bound (%)", "groups": GROUPS, "factor": 100}
     caption = "An anchor at the bound gets no gradient from its negatives: the objective has switched it off."
     drawings.append(Drawing("share_at_bound", by_objective, "Fraction of anchors at the bound", caption, CURVES, options))
-    if isinstance(study, ImageTextStudy):
+    if not isinstance(study, ImageStudy):
         options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
         title = "Similarity of the training pairs"
         caption = (

@@ -23,6 +23,7 @@ from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compare_study
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import records, versions
 from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
@@ -88,7 +89,8 @@ def study_page(folder: Path) -> StudyPage:
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
-    described = [run for run in runs if "false_negatives" in run]  # not those of earlier versions
+    # Not those of earlier versions, nor of networks without training.
+    described = [run for run in runs if "false_negatives" in run and run["settings"]["objective"]["name"] not in NOT_TRAINED]
     of_seed = (run for run in described if run["seed"] == described[0]["seed"])  # other seeds differ slightly, if at all
     facts = ((run["dataset"], run["objective"], run["false_negatives"]) for run in of_seed)
     about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")

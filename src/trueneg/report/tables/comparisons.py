@@ -8,12 +8,13 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import OTHERS, TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.layouts import CHEXPERT, LAYOUTS, PRECISION, TRAINED, compared_rows, every_measurement, tasks, with_means
+from trueneg.report.layouts import CHEXPERT, LAYOUTS, PRECISION, TRAINED, compared_rows, every_measurement, with_means
 from trueneg.report.metrics import evaluation_name, group_name, unit
 from trueneg.report.tables.building import (
     OWN_FAMILY,
@@ -51,6 +52,7 @@ HEADINGS = {
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
     "published": ("{} of {}, with our numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
+    "texts": ("Every task, with paired differences", "Held-out texts of labels with training, and of labels without it."),
     "tasks": (
         "Every task, with paired differences",
         "The layout is that of Sample-Specific Debiasing's Table 1, with further tasks and columns.",
@@ -76,7 +78,7 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, TrainedStudy):
         return []
     shown: dict[str, Any] = {"differences": True, "contrasts": study.contrasts}
-    shown["accuracy"] = isinstance(study, ImageStudy)
+    shown |= {"accuracy": isinstance(study, ImageStudy), "texts": isinstance(study, TextStudy)}
     if isinstance(study, ImageTextStudy):
         tasks_measured = {measured.task for measured in measured_by(study)}
         shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
@@ -161,7 +163,7 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
 def contrasts(gathered: Gathered) -> Table:
     """Build the table of the contrasts that the study names, with a column for each measurement."""
     study, rows, named, remarks = gathered.study, compared_rows(gathered), named_by(gathered), headroom_remarks(gathered.headroom)
-    layout = accuracy(study, rows) if isinstance(study, ImageStudy) else tasks(rows)
+    layout = accuracy(study, rows) if isinstance(study, ImageStudy) else LAYOUTS[study.LAYOUT](rows)
     values = comparisons(rows, gathered.baseline, layout.keys(rows), gathered.margins, named)
     is_primary = values["contrast"] == f"{named.treatment} − {named.baseline}"
     values = pd.concat([values[is_primary], values[~is_primary & (values["family"] != OTHERS)]], ignore_index=True)
