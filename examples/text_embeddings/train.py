@@ -1,150 +1,120 @@
-"""Train sentence encoders from scratch on Bible verses in two translations, with and without correction for false negatives."""
+"""Fine-tune a text encoder on pairs of texts with the same label: three losses, and the untrained encoder as the baseline."""
 
 import argparse
-import importlib
-import re
+import copy
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import numpy as np
-from datasets import Dataset, disable_progress_bars
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.stats import ttest_1samp
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from transformers import PrinterCallback, TrainerCallback, set_seed
+import pandas as pd
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sklearn.neighbors import KNeighborsClassifier
 
-from trueneg.evaluation.retrieval import ranks
-from trueneg.losses import Debiased, Guided, Oracle, Uncorrected
+from trueneg.errors import UserError
+from trueneg.io.reading import reading
+from trueneg.losses import Guided, HardNegative, Uncorrected
 from trueneg.losses.adapters import RankingLoss
-from trueneg.text.tokenizing import train_tokenizer
+from trueneg.models.towers.sentence_transformers_tower import SentenceTransformerTower
+from trueneg.models.towers.tower import train_only
 
-ANCHOR, POSITIVE, THIRD = "ylt", "web", "kjv"  # Young's Literal Translation, World English Bible, King James Version
-ESTIMATORS = {  # by the share of false negatives among the pairs of training verses
-    "CL": lambda share: Uncorrected(),
-    "Debiased": lambda share: Debiased(class_probability=share),
-    "Debiased, η = 0.01": lambda share: Debiased(class_probability=0.01),
-    "Guided-EMA": lambda share: Guided(),
-    "Oracle": lambda share: Oracle(),
-}
+LOSSES = {"CL": Uncorrected(), "guided": Guided(), "hardness": HardNegative(beta=1.0, class_probability=0.0)}
+SETTINGS = {"num_train_epochs": 1, "per_device_train_batch_size": 64, "save_strategy": "no", "use_cpu": True}
 
 
-class MovingAverage(TrainerCallback):
-    """A guide: the exponential moving average of the trained model, updated after every step."""
-
-    def __init__(self, model, momentum=0.99):
-        self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(momentum)).requires_grad_(False)
-
-    def on_step_end(self, args, state, control, model=None, **others):
-        self.average.update_parameters(model)
-
-
-def read_verses():
-    """Return the texts of each verse in the three translations, without verses that one of them lacks."""
-    modules = [f"pythonbible_{name}.plain_text_readers_bible" for name in (ANCHOR, POSITIVE, THIRD)]
-    bibles = [importlib.import_module(module).bible for module in modules]
-    verses = sorted(set.intersection(*(set(bible.get_verse_ids()) for bible in bibles)))
-    texts = [[" ".join(bible.get_scripture(verse).split()) for bible in bibles] for verse in verses]
-    return np.array([each for each in texts if all(each)], dtype=object)
+def read(path, text, label):
+    """Return a table with columns text and label: different texts of labels with at least two. Print what is left out."""
+    with reading(path, "a CSV table", "Save it again as CSV in UTF-8.", missing="Check the path."):
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if missing := {text, label} - set(table):
+        raise UserError(f"{path}: no column {' or '.join(sorted(missing))}; found {', '.join(table)}. Use --text and --label.")
+    filled = pd.DataFrame({"text": table[text].str.strip(), "label": table[label].str.strip()}).replace("", None).dropna()
+    different = filled[~filled["text"].str.casefold().duplicated()]
+    kept = different[different.groupby("label")["text"].transform("size") >= 2]
+    empty, repeated, single = -np.diff([len(each) for each in (table, filled, different, kept)])
+    print(f"{len(kept)} texts; left out: {empty} incomplete rows, {repeated} repeated texts, {single} labels with a single text")
+    if (count := kept["label"].nunique()) < 3:
+        raise UserError(f"{path}: {count} labels of column {label} have two different texts; expected at least 3. Add rows.")
+    return kept
 
 
-def pairs_that_say_the_same(texts, threshold=0.8):
-    """Return the pairs (i, j), i < j, of texts whose words have at least this Jaccard similarity, |x ∩ y| / |x ∪ y|.
-
-    Such texts share one of the ⌊(1 − threshold)·|x|⌋ + 1 rarest words of x and of y, so no other pair is compared.
-    """
-    words = [set(re.findall(r"\w+", text.lower())) for text in texts]
-    count = Counter(word for each in words for word in each)
-    with_word, found = defaultdict(list), []
-    for j, each in enumerate(words):
-        rarest = sorted(each, key=lambda word: (count[word], word))[: int((1 - threshold) * len(each) + 1e-9) + 1]
-        for i in {i for word in rarest for i in with_word[word]}:
-            if len(each & words[i]) >= threshold * len(each | words[i]) - 1e-9:
-                found.append((i, j))
-        for word in rarest:
-            with_word[word].append(j)
-    return sorted(found)
+def split(table, per_label, seed):
+    """Draw texts of each label. A third of the labels is unseen; of the others, 3/4 of the texts, at least 2, are trained."""
+    draw = np.random.default_rng(seed)
+    labels = draw.permutation(sorted(table["label"].unique()))
+    drawn = table.iloc[draw.permutation(len(table))].groupby("label").head(per_label)
+    is_training = drawn.groupby("label").cumcount() < drawn["label"].map(drawn["label"].value_counts() * 3 // 4).clip(2)
+    part = np.select([drawn["label"].isin(labels[: len(labels) // 3]), is_training], ["unseen", "training"], "held out")
+    if "held out" not in part:
+        raise UserError("No text is left to hold out; expected labels with at least 3 texts, and --per-label of at least 3.")
+    return drawn.assign(part=part)
 
 
-def split(texts, verses, seed):
-    """Draw verses and hold out a third of them, but for those that say the same as a training verse.
-
-    Returns the training verses; their classes, for the oracle; the share of their pairs that say the same; the H held-out verses;
-    and (H, H) bool, which of these are or say the same.
-    """
-    drawn = texts[np.random.default_rng(seed).permutation(len(texts))[:verses]]
-    same = np.eye(len(drawn), dtype=bool)
-    for i, j in pairs_that_say_the_same(drawn[:, 2]):
-        same[i, j] = same[j, i] = True
-    count = len(drawn) - len(drawn) // 3
-    held_out = count + np.flatnonzero(~same[count:, :count].any(1))
-    share = (same[:count, :count].sum() - count) / count / (count - 1)
-    classes = connected_components(csr_array(same[:count, :count]))[1]
-    return drawn[:count], classes, share, drawn[held_out], same[np.ix_(held_out, held_out)]
+def pairs(training, epochs, seed):
+    """Return pairs of two texts of a label, without the label: each text is once anchor and once positive per epoch."""
+    draw = np.random.default_rng(seed)
+    anchors = pd.concat([training.sample(frac=1, random_state=draw).assign(epoch=epoch) for epoch in range(epochs)])
+    positives = anchors.groupby(["epoch", "label"])["text"].transform(lambda texts: np.roll(texts, 1))
+    return Dataset.from_dict({"anchor": list(anchors["text"]), "positive": list(positives)})
 
 
-def new_encoder(texts, seed):
-    """Return an encoder that averages embeddings of word pieces, with random weights and its own vocabulary."""
-    tokenizer = train_tokenizer([*texts[:, 0], *texts[:, 1]], vocabulary=8000, longest=512)
-    set_seed(seed)
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=128)], device="cpu")
-
-
-def train(estimator, texts, classes, seed, epochs):
-    """Return a trained encoder."""
-    model = new_encoder(texts, seed)
-    average = MovingAverage(model)
-    loss = RankingLoss(model, estimator, guide=average.average if isinstance(estimator, Guided) else None)
-    pairs = Dataset.from_dict({"anchor": list(texts[:, 0]), "positive": list(texts[:, 1]), "label": classes})
-    settings = {"learning_rate": 0.1, "num_train_epochs": epochs, "per_device_train_batch_size": 64, "seed": seed}
-    quiet = {"report_to": "none", "save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
+def train(model, loss, data, learning_rate, seed):
+    """Fine-tune a model in place; batches and dropout depend on the seed alone, so all losses share them."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = SentenceTransformerTrainingArguments(folder, use_cpu=True, dataloader_drop_last=True, **settings, **quiet)
-        trainer = SentenceTransformerTrainer(model, arguments, pairs, loss=loss, callbacks=[average])
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-    return model
+        arguments = SentenceTransformerTrainingArguments(folder, learning_rate=learning_rate, seed=seed, **SETTINGS)
+        SentenceTransformerTrainer(model, arguments, data, loss=loss).train()
 
 
-def retrieval(model, texts, relevant):
-    """Return R@1 and the mean reciprocal rank of a verse's other translation among all held-out verses, in per cent."""
-    anchors, positives = (model.encode(list(column), normalize_embeddings=True) for column in texts[:, :2].T)
-    rank = ranks(anchors @ positives.T, relevant)
-    return 100 * np.array([(rank == 1).mean(), (1 / rank).mean()])
+def accuracy(vectors, labels, part):
+    """Return the share of texts, by their part, whose label is that of most of their 5 nearest training and unseen texts."""
+    bank, query = part != "held out", part == "held out"
+    knn = KNeighborsClassifier(5, metric="cosine").fit(vectors[bank], labels[bank])
+    is_right = knn.predict(None) == labels[bank]  # None: every text of the bank, which is not its own neighbour
+    return {"held out": knn.score(vectors[query], labels[query]), "unseen": is_right[part[bank] == "unseen"].mean()}
 
 
-def compared(values, baseline):
-    """Format the mean over seeds, and the mean difference to the baseline with its 95 % paired t interval if it varies."""
-    differences = np.subtract(values, baseline)
-    text = f"{np.mean(values):.2f} | {differences.mean():+.2f}"
-    if np.ptp(differences) > 0:
-        text += " [{:+.2f}, {:+.2f}]".format(*ttest_1samp(differences, 0).confidence_interval(0.95))
-    return text.replace("-", "−")
+def summary(values):
+    """Return means over seeds, and means of paired differences with their standard errors; the columns are (part, loss)."""
+    table = pd.DataFrame({"accuracy": values.mean()})
+    for baseline in ("untrained", "CL"):
+        differences = pd.DataFrame({(part, loss): values[part, loss] - values[part, baseline] for part, loss in values})
+        table[f"minus {baseline}"], table[f"s.e. ({baseline})"] = differences.mean(), differences.sem()
+    return (100 * table).round(1).sort_index(level=0, sort_remaining=False) + 0.0  # turns −0.0 into 0.0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--verses", type=int, default=12000, help="verses drawn for each seed, a third of them held out")
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("table", help="CSV file with a text and its label in each row")
+    parser.add_argument("--text", default="text", help="column of texts")
+    parser.add_argument("--label", default="label", help="column of labels")
+    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="installed package, folder, or name on the hub")
+    parser.add_argument("--layers", type=int, default=2, help="train this many last layers of a transformer; 0: all parameters")
+    parser.add_argument("--temperature", type=float, nargs=3, default=[0.05] * 3, metavar=tuple(LOSSES), help="of each loss")
+    for name, default in {"tokens": 32, "per-label": 16, "epochs": 2, "learning-rate": 2e-5, "seeds": 5}.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help="see README.md")
     options = parser.parse_args()
-    disable_progress_bars()
-    texts, found = read_verses(), defaultdict(list)
+    table = read(options.table, options.text, options.label)
+    tower = SentenceTransformerTower.build(vars(options) | {"revision": None, "offline": False, "maximum_tokens": options.tokens})
+    train_only(tower, {"last": options.layers} if options.layers else "all", options.model)
+    print(f"{(np.array(tower.lengths(list(table['text']))) > options.tokens).sum()} texts are cut to {options.tokens} tokens")
+    values = defaultdict(list)
     for seed in range(options.seeds):
-        training, classes, share, test, relevant = split(texts, options.verses, seed)
-        untrained = retrieval(new_encoder(training, seed), test, relevant)
-        print(f"Seed {seed}: {len(training)} training verses, {len(test)} held out; {share:.4%} of the pairs say the same thing")
-        print("  untrained: R@1 {:.2f}, MRR {:.2f}".format(*untrained), flush=True)
-        for name, estimator_of in ESTIMATORS.items():
-            model = train(estimator_of(share), training, classes, seed, options.epochs)
-            found[name].append(retrieval(model, test, relevant))
-            print("  {}: R@1 {:.2f}, MRR {:.2f}".format(name, *found[name][-1]), flush=True)
-    print("\n| method | R@1 | difference from CL | MRR | difference from CL |\n|---|--:|--:|--:|--:|")
-    for name, values in found.items():
-        print("|", " | ".join([name, *map(compared, np.transpose(values), np.transpose(found["CL"]))]), "|")
+        drawn = split(table, options.per_label, seed)
+        texts, labels, part = drawn[["text", "label", "part"]].to_numpy().T
+        guide = dict(zip(texts, tower.model.encode(texts), strict=True))
+        for name, temperature in zip(("untrained", *LOSSES), (1, *options.temperature), strict=True):
+            model = copy.deepcopy(tower.model)
+            if name != "untrained":
+                loss = RankingLoss(model, LOSSES[name], 1 / temperature, guide if name == "guided" else None)
+                train(model, loss, pairs(drawn[part == "training"], options.epochs, seed), options.learning_rate, seed)
+            for where, share in accuracy(model.encode(texts), labels, part).items():
+                values[where, name].append(share)
+                print(f"seed {seed}, {name}, {where}: {share:.1%}", flush=True)
+    print(summary(pd.DataFrame(values)).to_string())
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(f"Error: {error}") from None
