@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,6 +12,7 @@ from tests.docs.pages import ROOT, blocks
 from tests.projects import new_project
 
 PAGE = "docs/extend.md"
+KINDS = ("images", "image-text", "text")  # of training
 NEW_METHODS = {
     "A method with state": ({"name": "smoothed", "momentum": 0.9}, "objective", "smoothed"),
     "A guide": ({"name": "guided", "guide": {"name": "snapshot", "every": 2}}, "guide", "snapshot"),
@@ -91,7 +93,7 @@ units = points / points.norm(dim=1, keepdim=True)
 pairs = [torch.exp(-2 * (units[i] - units[j]).square().sum()) for i in range(20) for j in range(i)]
 assert abs(uniformity(points) - torch.stack(pairs).mean().log().item()) < 1e-5
 study = ImageStudy.model_construct(evaluation=EvaluationSettings(), dataset=DatasetSettings(source="digits"))
-spread = {one: task.splits(study) for one, task in tasks.measured_by(study).items() if one.task == "spread"}
+spread = {one: task.splits(study, one) for one, task in tasks.measured_by(study).items() if one.task == "spread"}
 assert spread == {measured: ("validation", "test")}
 """
 
@@ -126,6 +128,18 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.report import registry
 
 assert "every_seed" in registry.figures_by_name(ImageStudy.model_validate(tiny_study()))
+"""
+
+TEXT_STUDY = """
+lists:
+  kind: text
+  title: Lists
+  dataset: {source: label_lists, path: texts.json}
+  text_encoder: {name: vectors, path: vectors.npy}
+  training: {updates: 2, batch_size: 16, device: cpu}
+  objectives: {CL: {name: cl}, Oracle: {name: oracle}}
+  seeds: 2
+  primary: {task: knn, labels: seen, treatment: Oracle, baseline: CL, oracle: Oracle}
 """
 
 SOURCE_TEST = r"""
@@ -209,7 +223,7 @@ def test_a_new_estimator_needs_only_new_files_and_affects_only_its_own_runs(proj
     assert not [title for title in titles("An estimator") if (ROOT / title).exists()]
     write_files(PAGE, project, "An estimator")
     after = code_of(project)
-    assert after["versions"] == before | {"objective/images/trim": 1, "objective/image-text/trim": 1}
+    assert after["versions"] == before | {f"objective/{kind}/trim": 1 for kind in KINDS}
     estimator = project.path / "src/trueneg/losses/estimators/trimmed.py"
     estimator.write_text(estimator.read_text() + "\nEDITED = 1\n")
     edited = code_of(project)
@@ -220,14 +234,14 @@ def test_a_new_estimator_needs_only_new_files_and_affects_only_its_own_runs(proj
 
 @pytest.mark.parametrize("section", NEW_METHODS)
 def test_a_guide_needs_only_new_files_and_resumes_bit_for_bit(project, section):
-    objective, kind, name = NEW_METHODS[section]
+    objective, part, name = NEW_METHODS[section]
     (project.path / "tests").mkdir()
     for module in ("__init__.py", "projects.py", "studies.py"):
         (project.path / "tests" / module).write_text((ROOT / "tests" / module).read_text())
     before = code_of(project)["versions"]
     assert not [title for title in titles(section) if (ROOT / title).exists()]
     write_files(PAGE, project, section)
-    assert code_of(project)["versions"] == before | {f"{kind}/images/{name}": 1, f"{kind}/image-text/{name}": 1}
+    assert code_of(project)["versions"] == before | {f"{part}/{kind}/{name}": 1 for kind in KINDS}
     run_in(project, [sys.executable, "-c", RESUMED, json.dumps(objective)])
     said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/training/test_{name}.py"])
     assert "1 passed" in said
@@ -279,6 +293,19 @@ def test_the_source_of_pairs_is_known_to_library_configuration_and_check(project
     assert "data/shapes: your images" in run_in(project, check)
     run_in(project, [sys.executable, "draw_shapes.py"])
     assert "data/shapes: your images" not in run_in(project, check)
+
+
+def test_the_source_of_texts_is_known_to_library_configuration_and_check(project):
+    write_files(PAGE, project, "A source of texts")
+    test = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/data/test_label_lists.py"]
+    assert "2 passed" in run_in(project, test)
+    write(project, "study.yaml", TEXT_STUDY)
+    check = [sys.executable, "-m", "trueneg", "check", "study.yaml"]
+    assert "dataset.path, texts.json: your file of texts" in run_in(project, check)
+    texts = {label: [f"{label} number {number}" for number in range(20)] for label in ("card", "refund", "loan")}
+    write(project, "texts.json", json.dumps(texts))
+    np.save(project.path / "vectors.npy", np.random.default_rng(0).random((60, 4), np.float32))
+    assert "60 texts with 3 labels; training 42, validation 6, test 12" in run_in(project, check)
 
 
 @pytest.mark.long
