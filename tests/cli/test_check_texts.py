@@ -57,6 +57,17 @@ def test_texts_are_described_with_counts_of_equal_and_left_out_ones_and_an_estim
     assert not any("MISSING" in line or "WARNING" in line for line in lines)
 
 
+def test_too_few_draws_for_what_is_learned_of_each_text_are_reported(capsys):
+    objectives = tiny_texts()["objectives"] | {"Averaged": {"name": "global"}}
+    for updates, expected in ((27, 1), (29, 0)):  # of 8 texts each; 45 are for training
+        training = tiny_texts()["training"] | {"updates": updates, "epochs": None}
+        code, lines = checked(capsys, objectives=objectives, training=training)
+        assert code == 0
+        warnings = [line for line in lines if "WARNING" in line]
+        assert len(warnings) == expected
+        assert all("Averaged draws each training sample 4.8 times" in line and "at least 5" in line for line in warnings)
+
+
 def test_labels_without_training_are_counted(capsys):
     labels = {"train": 2, "validation_unseen": 2, "test_unseen": 2}
     code, lines = checked(capsys, {"labels": labels})

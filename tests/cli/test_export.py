@@ -254,7 +254,9 @@ def text_settings(name, folder, table):
 
 def text_runs(results, folder):
     """Train runs of text studies; return the unit vectors of the texts according to their evaluation."""
-    pd.DataFrame({"first": TEXTS, "second": TEXTS, "score": range(len(TEXTS))}).to_csv(folder / "rated.csv", index=False)  # to be embedded
+    pd.DataFrame({"first": TEXTS, "second": TEXTS, "score": range(len(TEXTS))}).to_csv(
+        folder / "rated.csv", index=False
+    )  # to be embedded
     questions = [f"{words} {number}." for number in range(9) for words in ("Stripes", "Dots", "It snows", "Note")]
     columns = {"text": questions, "answer": [f"No {text}" for text in questions]}
     pd.DataFrame(columns | {"label": [len(text) % 2 for text in questions]}).to_csv(folder / "texts.csv", index=False)

@@ -9,18 +9,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.questions import question_source, started, subset_of
+from tests.questions import settings_of as text_settings
 from tests.studies import tiny_study
 from tests.textures import settings_of, texture_source
 from trueneg.class_probability import probability_of_shared_class
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.runs import all_runs
-from trueneg.data.false_negatives import MOST, of_pairs, of_views
+from trueneg.data.false_negatives import MOST, of_pairs, of_texts, of_views
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.training_split import PairData
 from trueneg.losses import build
 from trueneg.report.known_data import sentences
+from trueneg.specs.objectives.sigmoid import PairSigmoid
+from trueneg.training.image_text import ImageText
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=2, max_size=9))
@@ -118,6 +122,33 @@ def test_a_small_eta_is_numerically_uncorrected(objective, options, is_warned):
         assert (abs(losses[0] / losses[1] - 1) < 1e-3) == (is_warned or objective == "cl")
 
 
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"temperature": 0.1}, ()),  # γ = 10 = −b
+        ({"temperature": 0.5}, ("logit scale 2 .* raise the scale .* to 10",)),
+        ({"temperature": 0.1, "bias": -3}, ("30 negatives .* lower bias to -3.4",)),
+        ({"temperature": 0.5, "bias": -3}, ("raise the scale .* to 3", "lower bias to -3.4")),
+        ({"temperature": 0.25, "bias": -3.5}, ()),
+    ],
+)
+def test_a_sigmoid_with_a_softmaxs_temperature_is_warned_of(settings, facts):
+    warned = sentences([("d", "X", views("sigmoid", **settings)[0])], "CL")[1]
+    assert len(warned) == len(facts)
+    for warning, fact in zip(warned, facts, strict=True):
+        assert re.search(rf"^d: X starts like a softmax.*{fact}", warning)
+
+
+@pytest.mark.parametrize(("objective", "scale"), [({}, 5.0), ({"logit_scale": 4.0}, 4.0)])
+def test_the_warning_on_pairs_is_about_the_logit_scale_of_the_run(objective, scale):
+    source = texture_source(patients=12)
+    objective = PairSigmoid.model_validate({"name": "sigmoid", **objective}).model_dump()
+    run = settings_of(objective, similarity={"logit_scale": 5.0}, training={"batch_size": 8})
+    facts = of_pairs(source, split_pairs(source, seed=0, validation=0.1, test=0.2), run)
+    (warning,) = sentences([("d", "X", facts)], "CL")[1]
+    assert f"logit scale {scale:g} and bias -10" in warning
+
+
 @pytest.mark.parametrize("unit", ["image", "study"])
 def test_identical_texts_and_matches_of_pairs_match_counting(unit):
     source = texture_source(patients=12)
@@ -152,6 +183,53 @@ def test_identical_texts_and_matches_of_pairs_match_counting(unit):
     assert ("matches" in facts["expected"]) == eta
     if eta:
         assert facts["expected"]["matches"] == pytest.approx(7 * np.mean([table["eta true"].mean() for table in said]))
+
+
+@pytest.mark.parametrize(
+    ("training", "draws"),
+    [
+        ({"updates": 14, "epochs": None}, 14 * 16 / 45),
+        ({"updates": 15, "epochs": None}, 15 * 16 / 45),
+        ({"updates": None, "epochs": 7}, 7 * 32 / 45),
+    ],
+)
+def test_what_is_learned_of_a_sample_needs_five_draws_of_views(training, draws):
+    """Of 45 images, an epoch draws 32: two batches."""
+    assert "draws" not in views("cl")[0]
+    _, _, run = views("global", batch_size=16)
+    run["training"] |= training
+    labels = np.repeat(np.arange(3), (60, 24, 6))
+    source = ImageSource("s", np.zeros((90, 1, 2, 2), np.uint8), labels, np.zeros(90, bool), ("a", "b", "c"))
+    subset = make_subset(source, seed=0, validation=0.0, test=0.5)
+    facts = of_views(source, subset, run)
+    assert len(subset.train) == 45
+    assert facts["draws"] == {"mean": pytest.approx(draws), "least": 5}
+    warnings = sentences([("d", "X", facts)], "CL")[1]
+    assert [f"X draws each training sample {draws:.2g} times" in warning for warning in warnings] == [True] * (draws < 5)
+
+
+@pytest.mark.parametrize("unit", ["image", "study"])
+@pytest.mark.parametrize("training", [{"updates": 9, "epochs": None}, {"updates": None, "epochs": 2}])
+def test_draws_of_pairs_match_counting(unit, training):
+    source = texture_source(patients=30)
+    subset = split_pairs(source, 0)
+    settings = settings_of({"name": "global"}, training=training | {"unit": unit, "batch_size": 8})
+    run = ImageText(settings, 0, source, subset, torch.device("cpu"))
+    drawn = []
+    while len(drawn) < run.updates:
+        count = min(run.updates_per_epoch, run.updates - len(drawn))
+        drawn += [pairs.images.tolist() for pairs, _ in run.batches(count)]
+        run.epoch += 1
+    assert len(run.data.images) > run.data.units("study")
+    mean = of_pairs(source, subset, settings)["draws"]["mean"]
+    assert mean == pytest.approx(sum(map(len, drawn)) / len(run.data.images))
+
+
+def test_draws_of_texts_match_counting():
+    source, settings = question_source(), text_settings({"name": "global"}, training={"updates": 11})
+    run = started(source, settings)
+    facts = of_texts(source, subset_of(source), settings)
+    assert facts["draws"]["mean"] == pytest.approx(11 * run.batch_size / run.data.samples)
 
 
 @pytest.mark.parametrize(("value", "extra"), [("language model", {}), ("permuted", {}), ("permuted", {"a": 1e-4, "k": 0.0})])

@@ -14,6 +14,7 @@ from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import TextSubset
+from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
 
 MOST = 0.99  # share of the anchors whose η is at most the one called ``most``
@@ -29,13 +30,15 @@ def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -
     Returns:
         ``negatives`` (N); ``expected``: number of them per anchor, by what they share with it; ``eta``: ``minimum``, ``mean``,
         ``most`` and ``maximum`` of the objective's η, if it has any; ``only_eta``: whether the loss differs from the uncorrected
-        one only by η.
+        one only by η; ``draws``: how often the run draws each sample (``mean``), if the objective says how often it should at
+        ``least``; ``warnings`` of the objective, if it has any.
     """
     labels = source.labels[subset.train]
     labels = labels[labels >= 0]
     eta = {"low": subset.eta_low, "high": subset.eta_high, "true": from_class_frequency(labels)}
     expected = {"classes": probability_of_shared_class(labels, np.ones(len(labels)))}
-    return _facts(settings, 2 * settings["training"]["batch_size"] - 2, expected, lambda value: eta.get(value, value))
+    negatives = 2 * settings["training"]["batch_size"] - 2
+    return _facts(settings, negatives, expected, lambda value: eta.get(value, value)) | _draws(settings, len(subset.train))
 
 
 def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]) -> Facts:
@@ -49,7 +52,9 @@ def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]
     if "eta true" in table:
         expected["matches"] = np.average(table["eta true"], weights=weights)
     eta_of = functools.partial(_eta, source, settings["objective"], rows)
-    return _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of) | _repeated(numbers)
+    reports = len(set(source.reports[subset.train].tolist())) if settings["training"]["unit"] == "study" else None
+    facts = _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of) | _repeated(numbers)
+    return facts | _draws(settings, len(subset.train), reports)
 
 
 def of_texts(source: TextSource, subset: TextSubset, settings: Mapping[str, Any]) -> Facts:
@@ -60,7 +65,7 @@ def of_texts(source: TextSource, subset: TextSubset, settings: Mapping[str, Any]
     if source.label_names:  # which hard negatives lack
         expected["classes"] = probability_of_shared_class(labels, np.ones(len(labels))) * (batch - 1) / negatives
     eta_of = functools.partial(_eta, source, settings["objective"], source.anchors[subset.train], from_class_frequency(labels))
-    return _facts(settings, negatives, expected, eta_of) | _repeated(numbers)
+    return _facts(settings, negatives, expected, eta_of) | _repeated(numbers) | _draws(settings, len(subset.train))
 
 
 def _eta(source: Any, objective: Mapping[str, Any], rows: np.ndarray, *true: Any) -> Any:
@@ -99,9 +104,21 @@ def _trained(source: PairSource, subset: PairSubset, unit: str) -> tuple[np.ndar
 def _facts(settings: Mapping[str, Any], negatives: int, shares: Mapping[str, float], eta_of: Callable[[Any], Any]) -> Facts:
     objective = settings["objective"]
     facts: Facts = {"negatives": negatives, "expected": {key: float(negatives * share) for key, share in shares.items()}}
+    model: Any = model_of(settings, "objective")
+    if warnings := model.warnings(settings, negatives):
+        facts["warnings"] = warnings
     for value in (objective[key] for key in ETAS if objective.get(key) is not None):
         if (eta := eta_of(value)) is not None:
             numbers = (*np.quantile(eta, (0, MOST, 1)), np.mean(eta))
             facts["eta"] = dict(zip(("minimum", "most", "maximum", "mean"), map(float, numbers), strict=True))
             facts["only_eta"] = not any(objective.get(key) for key in OTHERS)
     return facts
+
+
+def _draws(settings: Mapping[str, Any], samples: int, per_epoch: int | None = None) -> Facts:
+    """Return how often a run draws each of its samples, if the objective needs that; by default, once per epoch."""
+    training, least = settings["training"], getattr(model_of(settings, "objective"), "DRAWS", 0)
+    if not least:
+        return {}
+    updates = training["updates"] or training["epochs"] * ((per_epoch or samples) // training["batch_size"])
+    return {"draws": {"mean": updates * training["batch_size"] / samples, "least": least}}

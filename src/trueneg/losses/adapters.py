@@ -70,13 +70,15 @@ class OpenClipLoss(CrossModalLoss):
             image_features: (B, D) normalised image features, as returned by OpenCLIP's models.
             text_features: (B, D) normalised text features.
             logit_scale: scalar tensor.
-            logit_bias: ignored; a constant added to every logit cancels, as in any softmax.
+            logit_bias: ignored; a constant added to every logit cancels, as in any softmax. None for ``Sigmoid``, which has one.
             output_dict: whether to return a dictionary.
             class_probability: η, a single number or one value per pair, shape (B,).
 
         Raises:
-            ValueError: if features are not normalised; features on an accelerator are not checked.
+            ValueError: if features are not normalised (features on an accelerator are not checked), or there are two biases.
         """
+        if logit_bias is not None and not self.estimator.combines:
+            raise ValueError(f"logit_bias is given, but {self.estimator} has its own bias; expected None.")
         for name, features in (("image_features", image_features), ("text_features", text_features)):
             _check_unit_length(name, features)
         terms = self.of_features(text_features, image_features, logit_scale, class_probability)

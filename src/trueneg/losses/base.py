@@ -43,6 +43,7 @@ class Estimator:
         needs_positive_similarity: whether ``positive_similarity`` is required.
         marks: whether it marks individual negatives as false, so that they can be compared with the truth.
         compares_samples: whether ``similarity`` should be that of samples, and not that of their views.
+        combines: whether soft targets and ``decoupled`` are possible; not if N·g stands for a loss that is no softmax.
     """
 
     name: ClassVar[str]
@@ -51,6 +52,7 @@ class Estimator:
     needs_positive_similarity: ClassVar[bool] = False
     marks: ClassVar[bool] = False
     compares_samples: ClassVar[bool] = False
+    combines: ClassVar[bool] = True
 
     def __call__(
         self,

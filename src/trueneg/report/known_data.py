@@ -1,4 +1,4 @@
-"""Sentences on what is known of the data before training: expected false negatives, every η, and who corrects for nothing."""
+"""Sentences on what is known before training: expected false negatives, every η, and objectives that are unlikely to work."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ SHARED = {"classes": "share its class", "texts": "have its text", "matches": "ma
 
 
 def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: str) -> tuple[list[str], list[str]]:
-    """Return what is known of the data and every η, and a warning for each objective that is numerically uncorrected.
+    """Return what is known of the data and every η, and a warning for each objective that is uncorrected, or unlikely to work.
 
     Args:
         facts_of: data set, objective and facts of runs (:mod:`trueneg.data.false_negatives`).
@@ -23,6 +23,10 @@ def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: 
         lines.append(f"{dataset}: {expected}")
         if texts := facts.get("texts"):
             lines[-1] += f"; {texts['repeated']:,} of {texts['all']:,} training texts equal another one after normalisation"
+        if (draws := facts.get("draws")) and draws["mean"] < draws["least"]:
+            times = f"draws each training sample {draws['mean']:.2g} times, but learns something about each; expected at least"
+            warnings.append(f"{dataset}: {objective} {times} {draws['least']}; train longer, or on fewer samples")
+        warnings += [f"{dataset}: {objective} {warning}" for warning in facts.get("warnings", ())]
         if eta is None:
             continue
         ends = f"{eta['minimum']:.2g} to {eta['maximum']:.2g}, on average "

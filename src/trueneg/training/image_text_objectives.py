@@ -64,6 +64,7 @@ class ImageTextObjective:
         guide: the objective's guide, which may replace settings of the loss.
 
     Attributes:
+        loss: the loss, whose parameters are trained with the networks.
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
         marks: whether the objective marks negatives as false and the source knows which ones are.
 
@@ -90,14 +91,14 @@ class ImageTextObjective:
             values.pop("class_probability", None), "class_probability", settings.get("a"), settings.get("k")
         )
         self._switch = self._probability(values.pop("switched_off_by", None), "switched_off_by")
-        self._loss: Any = build(values, directions=directions)
-        self._loss.bound_gradient = bound_gradient
+        self.loss: Any = build(values, directions=directions)
+        self.loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
-        estimator: Any = getattr(self._loss, "estimator", None)
+        estimator: Any = getattr(self.loss, "estimator", None)
         self.on_embeddings = estimator is None
         # What a report says is no estimate of what is true, so it is not compared with the truth.
         knows_matches, compares = data.knows_matches, not (self.on_embeddings or self._of_reports)
-        self.marks = compares and knows_matches and marks_negatives(self._loss)
+        self.marks = compares and knows_matches and marks_negatives(self.loss)
         if compares and estimator.needs_labels and not knows_matches:
             problem = f"objective {self._name} needs known matches, but source {data.source.name} has none"
             raise UserError(f"{problem}; remove this objective.")
@@ -111,9 +112,9 @@ class ImageTextObjective:
             pairs: the batch's sentences and images.
             rated: the guide's similarities.
         """
-        same = self._same_class(pairs) if self._loss.estimator.needs_labels else None
+        same = self._same_class(pairs) if self.loss.estimator.needs_labels else None
         facts = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
-        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
+        terms = self.loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
@@ -153,12 +154,12 @@ class ImageTextObjective:
     def _by_direction(self, matrix: Tensor) -> list[Tensor]:
         """Return a (B, B + H) text × image matrix for each direction, with one row per anchor."""
         square = matrix[:, : len(matrix)]  # hard negatives are no anchors
-        return [matrix if direction == "text" else square.mT for direction in DIRECTIONS[self._loss.directions]]
+        return [matrix if direction == "text" else square.mT for direction in DIRECTIONS[self.loss.directions]]
 
     def of_embeddings(self, texts: Tensor, images: Tensor, pairs: PairIndices) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         none = texts.new_zeros(len(texts))
-        return ObjectiveTerms(self._loss(texts, images, self._excluded(pairs)), none, none, none.new_zeros(0, len(texts)))
+        return ObjectiveTerms(self.loss(texts, images, self._excluded(pairs)), none, none, none.new_zeros(0, len(texts)))
 
     def _excluded(self, pairs: PairIndices) -> Tensor | None:
         """Return (B, B + H) bool: the pairs of a text and an image that are not negatives; None: every pair is."""

@@ -52,8 +52,9 @@ class TrainingRun(ABC):
         objective_model: class of the objective's settings, which says what the objective needs.
         data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training`` for features of the source.
         guide: rates the similarity of the samples of each batch; None if the objective needs no guide.
-        network: all trained modules.
-        optimizer: optimizer of the network's parameters.
+        network: all trained modules but the loss.
+        loss: the objective's loss, whose parameters, if any, are trained, too; each epoch's row has those of one value.
+        optimizer: optimizer of the parameters of the network and the loss.
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
         epoch: number of finished epochs.
@@ -74,6 +75,7 @@ class TrainingRun(ABC):
     read_subsets: Any
     false_negatives: Any
     network: nn.Module
+    loss: Any
     optimizer: torch.optim.Optimizer
     monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`
     remedy: str
@@ -155,7 +157,7 @@ class TrainingRun(ABC):
                 self._set_learning_rate(first + update)
                 self.optimizer.zero_grad(set_to_none=True)
                 monitored = self.backward(*batch)
-                self.processes.average_gradients(self.network.parameters())
+                self.processes.average_gradients([*self.network.parameters(), *self.loss.parameters()])
                 self.optimizer.step()
                 self.monitors.add(*monitored)
                 self.update, self.seconds = update + 1, time.perf_counter() - began
@@ -164,7 +166,8 @@ class TrainingRun(ABC):
                 if after_update is not None:
                     after_update()
         row, seconds = self.monitors.read(), time.perf_counter() - began
-        row |= self.measured(seconds)
+        learned = {name.rpartition(".")[2]: value for name, value in self.loss.named_parameters()}
+        row |= self.measured(seconds) | {name: value.item() for name, value in learned.items() if value.numel() == 1}
         self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(
@@ -180,7 +183,7 @@ class TrainingRun(ABC):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
-        modules = {"network": self.network.state_dict(), "monitors": self.monitors.state_dict()}
+        modules = {name: getattr(self, name).state_dict() for name in ("network", "loss", "monitors")}
         tensors = named_tensors(optimizer=moments_of(self.optimizer), **modules)
         if self.guide is not None:
             tensors |= self.guide.state_dict()
@@ -189,8 +192,8 @@ class TrainingRun(ABC):
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`state` of a run created with the same arguments."""
-        self.network.load_state_dict(part_of(tensors, "network"))
-        self.monitors.load_state_dict(part_of(tensors, "monitors"))
+        for name in ("network", "loss", "monitors"):
+            getattr(self, name).load_state_dict(part_of(tensors, name))
         if self.guide is not None:
             self.guide.load_state_dict({name: tensors[name] for name in self.guide.state_dict()})
         load_moments(self.optimizer, part_of(tensors, "optimizer"), values["learning_rate"])

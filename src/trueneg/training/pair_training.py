@@ -39,8 +39,9 @@ class PairTraining(TrainingRun):
         self.guide = build_guide(self.objective_model, objective, self)
         aggregation = similarity.get("aggregation", "global")
         self.objective = ImageTextObjective(self.objective_model, objective, self.data, aggregation, self.guide)
+        self.loss = self.objective.loss.to(self.device)
         self.each_part = similarity.get("combined") == "losses"
-        self.optimizer = optimizer_of(self.network, settings["training"])
+        self.optimizer = optimizer_of(nn.ModuleList([self.network, self.loss]), settings["training"])
         self.monitors = PairMonitors(self.data.groups, self.objective.marks)
 
     def _embed(self, inputs: Any, model: Any) -> tuple[Tensor, ImageEmbeddings]:

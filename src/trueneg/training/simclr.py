@@ -55,10 +55,11 @@ class SimCLR(TrainingRun):
         self.class_probability = self.data.class_probability(values.pop("class_probability", None))
         self.schedules = {name: value for name, value in values.items() if isinstance(value, Mapping) and "schedule" in value}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
-        self.loss: Any = build(values | self.scheduled, temperature=temperature)
+        self.loss = build(values | self.scheduled, temperature=temperature).to(self.device)
         self.by_sample = compares_samples(self.loss)
         rate, decay = training["learning_rate"], training["weight_decay"]
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
+        groups = [{"params": self.network.parameters()}, {"params": self.loss.parameters(), "weight_decay": 0.0}]
+        self.optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
         self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
         self.embed = compiled_embedding() if training["compile"] else embed_views
         return len(self.data.images)

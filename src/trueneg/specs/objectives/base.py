@@ -86,6 +86,7 @@ class Objective(Settings):
         NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
         MASKS_WORDS: whether it masks words, which needs a BERT of this project.
         MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
+        DRAWS: how often a run should draw each sample at least, so that what the method learns about a sample can take effect.
     """
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
@@ -99,6 +100,7 @@ class Objective(Settings):
     NEEDS_POOLED: ClassVar[bool] = False
     MASKS_WORDS: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
+    DRAWS: ClassVar[int] = 0
 
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
@@ -125,6 +127,16 @@ class Objective(Settings):
         """Return the name of the loss and those of the objective's settings that the loss uses."""
         used = {key: value for key, value in settings.items() if key not in cls.OF_TRAINING}
         return used if cls.LOSS is None else used | {"name": cls.LOSS}
+
+    @classmethod
+    def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:
+        """Return what is unlikely to work in a run, each without a full stop; empty: nothing.
+
+        Args:
+            settings: the run's resolved settings, by section.
+            negatives: N, the number of an anchor's negatives.
+        """
+        return []
 
     @classmethod
     def files(cls) -> tuple[str, ...]:
@@ -187,6 +199,13 @@ class EstimatorObjective(Objective):
         Raises:
             ValueError: if settings do not combine.
         """
+        if self.GUIDE is not None:
+            is_set = {"targets": self.has_rated_targets, "guide": self.guide is not None}
+            if unused := [key for key, value in is_set.items() if value]:
+                setting = f".targets.name is {self.targets.name}, which needs a guide" if "targets" in unused else ".guide is set"
+                problem = f"{setting}, but {self.name} has a guide of its own"
+                raise ValueError(f"{problem}; remove {' and '.join(unused)}")
+            return
         uses_guide = self.has_rated_targets or self.NEEDS_GUIDE
         if uses_guide and self.guide is None:
             needing = f"targets.name {self.targets.name}" if self.has_rated_targets else self.name

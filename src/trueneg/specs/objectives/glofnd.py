@@ -32,13 +32,6 @@ class LearnedThreshold(EstimatorObjective):
     threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
     start: Fraction = Field(0.35, description="fraction of the run after which thresholds are learned and used")
 
-    def check_combination(self):
-        unused = [key for key, is_set in {"targets": self.has_rated_targets, "guide": self.guide is not None}.items() if is_set]
-        if unused:
-            setting = f".targets.name is {self.targets.name}, which needs a guide" if "targets" in unused else ".guide is set"
-            reason = "glofnd compares the networks' own similarities and takes no guide"
-            raise ValueError(f"{setting}, but {reason}; remove {' and '.join(unused)}")
-
 
 class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):
     """Removes negatives above thresholds learned per training sample (GloFND)."""
