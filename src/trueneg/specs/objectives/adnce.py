@@ -1,0 +1,25 @@
+"""ADNCE: neither the nearest nor the farthest negatives count most."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.settings import Boolean, Positive, Real, Sweepable
+
+
+class Adjusted(EstimatorObjective):
+    """What ADNCE in both kinds of study has in common."""
+
+    name: Literal["adnce"]
+    mu: Sweepable[Real] = Field(0.7, description="μ: cosine with the largest weight")
+    sigma: Sweepable[Positive] = Field(0.5, description="σ: width of the weights, in units of the cosine")
+    shuffled: Boolean = Field(False, description="control: permute each anchor's weights over its negatives")
+
+
+class TwoViewAdjusted(Adjusted, TwoViewObjective):
+    """Weights each negative by a normal density of its cosine (ADNCE)."""
+
+
+class PairAdjusted(Adjusted, PairObjective):
+    """Weights each negative by a normal density of its cosine (ADNCE)."""
