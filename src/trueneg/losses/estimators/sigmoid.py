@@ -1,0 +1,76 @@
+"""The sigmoid loss: each pair is classified on its own, and an anchor can have several positives."""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
+
+POSITIVES = ("own", "labels", "guide")
+
+
+class Sigmoid(Estimator, nn.Module):
+    r"""Classify each pair as positive or negative, independently of the others: SigLIP.
+
+    .. math:: L = \operatorname{softplus}(-(p + b)) + \sum_n \operatorname{softplus}(-m_n (u_n + b)), \qquad
+              N g = e^p (e^L - 1)
+
+    with :math:`m_n = 1` for further positives, else −1; Zhai et al. (2023), and with several positives FaNe (2025). This N·g is
+    no mass of negatives: it makes the anchor's loss, :math:`\log(1 + N g / e^p)`, equal to L. Columns that are not negatives add
+    nothing. The bias is a parameter of the loss, to be trained with the network.
+
+    Args:
+        bias: b at the start.
+        learned_bias: whether b is trained.
+        positives: further positives. ``"own"``: none; ``"labels"``: columns of the anchor's class; ``"guide"``: those with a
+            similarity above the threshold.
+        threshold: similarity above which a column is a positive, for ``"guide"``.
+
+    Raises:
+        ValueError: if bias or threshold is not finite, or ``positives`` is unknown.
+
+    Example:
+        >>> loss = Sigmoid(bias=-1.0)  # p and u are 1 and −∞: softplus(−(1 − 1)) + 0
+        >>> mass = loss(torch.ones(1), torch.full((1, 3), -math.inf))
+        >>> round(functional.softplus(mass - 1).item(), 4)
+        0.6931
+        >>> [name for name, _ in loss.named_parameters()]
+        ['bias']
+    """
+
+    name: ClassVar[str] = "sigmoid"
+    combines: ClassVar[bool] = False
+
+    def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own", threshold: float = 0.5):
+        super().__init__()
+        if not (math.isfinite(bias) and math.isfinite(threshold)):
+            raise ValueError(f"bias is {bias} and threshold {threshold}; expected finite numbers.")
+        if positives not in POSITIVES:
+            raise ValueError(f"positives is {positives!r}; expected one of {', '.join(POSITIVES)}.")
+        self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learned_bias)
+        self.positives, self.threshold = positives, threshold
+        self.needs_labels, self.needs_similarity = positives == "labels", positives == "guide"  # type: ignore[misc]
+        self.marks = positives != "own"  # type: ignore[misc]  # these three depend on the setting
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"bias={self.bias.item():g}, positives={self.positives!r}"
+
+    def mass_of_valid(self, positive, negatives, valid, class_probability=None, floor=None, **facts) -> NegativeMass:
+        # Not that of the base class, which gives anchors without negatives a loss of 0: they still have their positive.
+        return self.mass(positive, negatives.masked_fill(~valid, -math.inf), **facts)
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, **facts) -> NegativeMass:
+        logits, marked, first = negatives + self.bias, None, positive if positive.dim() == 1 else positive[:, 0]
+        if self.positives == "labels":
+            marked = checked_shape("same_class", facts.get("same_class"), negatives.shape)
+        elif self.positives == "guide":
+            marked = checked_shape("similarity", facts.get("similarity"), negatives.shape) > self.threshold
+        if marked is not None:
+            logits = torch.where(marked & ~negatives.isneginf(), -logits, logits)
+        loss = functional.softplus(-(first + self.bias)) + functional.softplus(logits).sum(-1)
+        loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)  # at 0, the derivative of log(e^L − 1) is infinite
+        return unbounded(first + loss + (-torch.expm1(-loss)).log(), marked)
