@@ -1,0 +1,34 @@
+"""SogCLR: a moving average of each anchor's negative mass."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.settings import Fraction, Sweepable
+
+
+class AverageGuide(GuideSettings):
+    """Moving averages of the negative mass, in place of the similarities of the positives."""
+
+    IMPLEMENTATION = "trueneg.training.guides.averages:AverageGuide"
+
+
+class GlobalMass(EstimatorObjective):
+    """What SogCLR in both kinds of study has in common."""
+
+    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = ("losses/estimators/global_mass.py", "training/guides/averages.py")
+    GUIDE = AverageGuide
+    DRAWS = 5  # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
+
+    name: Literal["global"]
+    rate: Sweepable[Fraction] = Field(0.9, description="γ: weight of the batch in the averages; 1: CL")
+
+
+class TwoViewGlobalMass(GlobalMass, TwoViewObjective):
+    """Divides gradients by a moving average of each image's negative mass, as if it had all negatives (SogCLR)."""
+
+
+class PairGlobalMass(GlobalMass, PairObjective):
+    """Divides gradients by a moving average of each sample's negative mass, as if it had all negatives (SogCLR)."""

@@ -1,0 +1,139 @@
+"""Moving averages of each sample's negative mass over several epochs equal loops over plain numbers."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.golden.numerics import double_precision
+from tests.questions import frozen_of, question_source, settings_of, started
+from tests.textures import LSE_NL, texture_source
+from tests.textures import settings_of as pair_settings
+from tests.training.interrupted import assert_same_weights
+from tests.training.test_simclr import settings_of as view_settings
+from tests.training.test_simclr import started as started_views
+from tests.training.test_text_pairs import SCALE, SIDES, facts_of
+from trueneg.data.images.loading import load_source
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.training.guides.averages import AverageGuide
+from trueneg.training.guides.base import Batch
+from trueneg.training.image_text import ImageText
+
+CPU = torch.device("cpu")
+RATE = 0.4
+
+
+def new_average(before, mean):
+    return mean if before is None else (1 - RATE) * before + RATE * mean
+
+
+def recorded(run):
+    """Let a run record the arguments and the terms of each backward pass, with the logit scale before it."""
+    passes, backward = [], run.backward
+
+    def record(*batch):
+        scale = run.model.logit_scale().item() if hasattr(run, "model") else None
+        monitored = backward(*batch)
+        passes.append((batch[0], monitored[0], scale))
+        return monitored
+
+    run.backward = record
+    return passes
+
+
+def assert_averages(guide, averages):
+    expected = torch.full(guide.log_averages.shape, -math.inf, dtype=torch.float64)
+    for place, value in averages.items():
+        expected[place] = math.log(value)
+    torch.testing.assert_close(guide.log_averages.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_views_share_the_average_of_their_image():
+    run = started_views(load_source("digits"), settings=view_settings(epochs=2) | {"objective": {"name": "global", "rate": RATE}})
+    passes, averages = recorded(run), {}
+    for _ in range(2):
+        run.train_epoch()
+    for chosen, terms, _ in passes:
+        before = dict(averages)
+        for i, sample in enumerate(chosen.tolist()):
+            new = []
+            for view in (0, 1):
+                row = view * len(chosen) + i
+                logits, positive = terms.logits[0][row].tolist(), terms.positive[row].item()
+                negatives = [math.exp(u - positive) for u in logits if u > -math.inf]
+                new.append(new_average(before.get((0, sample)), sum(negatives) / len(negatives)))
+                log_mass = math.log(len(negatives) * new[-1]) + positive
+                assert terms.log_negative_mass[row].item() == pytest.approx(log_mass, rel=1e-4)
+            averages[0, sample] = sum(new) / 2
+    assert len(passes) * run.batch_size > len(averages)  # some images have been drawn twice
+    assert_averages(run.guide, averages)
+
+
+@pytest.mark.parametrize("directions", SIDES)
+@pytest.mark.parametrize("arguments", [{}, {"given": True, "hard": 2}], ids=["drawn", "hard negatives"])
+def test_each_direction_of_texts_has_its_averages(arguments, directions):
+    source, averages = question_source(**arguments), {}
+    objective = {"name": "global", "directions": directions, "rate": RATE}
+    unprojected = {"projection": {"name": "none"}, "similarity": {"logit_scale": SCALE}}
+    with double_precision():
+        run = started(source, settings_of(objective, training={"updates": 14}, **unprojected), frozen_of(source, np.float64))
+        run.network.double()
+        run.guide.double()
+        passes = recorded(run)
+        while run.epoch < run.epochs:
+            run.train_epoch()
+    assert run.epochs > 1
+    for pairs, terms, scale in passes:
+        facts, losses = facts_of(run, pairs, {}), []
+        for row, side in enumerate(SIDES[directions]):
+            for i, sample in enumerate(pairs.sentences.tolist()):
+                columns = range(len(facts.texts[1]) if side == "text" else facts.count)
+                places = [(i, j) if side == "text" else (j, i) for j in columns if j != i]
+                kept = [place for place in places if not facts.same(*place)]
+                means = [math.exp(scale * (facts.cosines[a][b] - facts.cosines[i][i])) for a, b in kept]
+                averages[row, sample] = new_average(averages.get((row, sample)), sum(means) / len(means))
+                losses.append(math.log(1 + len(kept) * averages[row, sample]))
+        assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-8)
+    assert_averages(run.guide, averages)
+
+
+@pytest.mark.parametrize("combined", ["scores", "losses"])
+def test_a_run_on_pairs_with_regions_resumes_with_its_averages(combined):
+    source = texture_source(patients=40)
+    settings = pair_settings(
+        {"name": "global", "directions": "both", "rate": RATE},
+        similarity=LSE_NL | {"combined": combined},
+        training={"epochs": None, "updates": 7, "batch_size": 12},
+    )
+    whole, killed, resumed = (ImageText(settings, 0, source, split_pairs(source, 0), CPU) for _ in range(3))
+    whole.train_epoch()
+    killed.train_epoch()
+    assert whole.updates_per_epoch < 7
+    resumed.load_state(*killed.state())
+    for run in (whole, resumed):
+        while run.epoch < run.epochs:
+            run.train_epoch()
+    assert_same_weights(whole, resumed)
+    assert torch.equal(whole.guide.log_averages, resumed.guide.log_averages)
+    drawn = whole.guide.log_averages.isfinite()
+    assert drawn.any()
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(whole.guide.log_averages[0], whole.guide.log_averages[1])
+
+
+def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
+    run = SimpleNamespace(data=SimpleNamespace(images=range(4)), SAMPLE_KEY="images", directions=("text", "image"), device=CPU)
+    guide = AverageGuide({}, run)
+    keep = guide.loss_settings({"rate": RATE})["keep"]
+    for text, image in (([1.0, 2.0, 3.0], [6.0, 5.0, 4.0]), ([-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0])):
+        guide.rate(Batch({"images": torch.tensor([2, 0, 2])}, lambda: None))
+        keep(torch.tensor(text))
+        keep(torch.tensor(image))
+        guide.after_update()
+    assert guide.log_averages.tolist() == [[-2, -math.inf, -1, -math.inf], [-5, -math.inf, -4, -math.inf]]
+    assert guide.rate(Batch({"images": torch.tensor([0, 1])}, lambda: None)).positive_similarity.tolist() == [
+        *[-2, -math.inf],
+        *[-5, -math.inf],
+    ]
