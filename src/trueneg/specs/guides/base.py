@@ -2,7 +2,9 @@
 
 from typing import ClassVar
 
-from trueneg.specs.settings import Settings
+from pydantic import Field
+
+from trueneg.specs.settings import Boolean, Settings
 
 LANGUAGE_MODEL = "a language model"  # a need
 
@@ -17,3 +19,13 @@ class GuideSettings(Settings):
 
     IMPLEMENTATION: ClassVar[str]
     NEEDS: ClassVar[str] = ""
+
+
+class CosineGuide(GuideSettings):
+    """Settings shared by guides that compare vectors."""
+
+    normalised: Boolean = Field(
+        False,
+        description="true: rate with (s − o) / (1 − o), where o is a moving average of the mean similarity of different samples, "
+        "so that a threshold means the same for every guide (FaNe)",
+    )

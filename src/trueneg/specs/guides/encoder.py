@@ -13,7 +13,7 @@ from trueneg.specs.encoders import (
     TimmSettings,
     VectorSettings,
 )
-from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.base import CosineGuide
 
 
 def _frozen(tower: Any) -> Any:
@@ -29,7 +29,7 @@ ImageTower = Annotated[TimmSettings | OpenClipImageSettings | VectorSettings, BY
 TextTower = Annotated[OpenClipTextSettings | SentenceTransformerSettings | VectorSettings, BY_NAME, AsGuide]
 
 
-class TowerGuide(GuideSettings):
+class TowerGuide(CosineGuide):
     """Settings shared by guides that are frozen towers."""
 
     IMPLEMENTATION = "trueneg.training.guides.encoder:EncoderGuide"

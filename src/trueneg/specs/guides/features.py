@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.base import CosineGuide
 from trueneg.specs.settings import PathText, technical
 
 
-class FileGuide(GuideSettings):
+class FileGuide(CosineGuide):
     """Frozen features from a file."""
 
     IMPLEMENTATION = "trueneg.training.guides.features:FeatureGuide"

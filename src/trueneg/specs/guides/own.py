@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from trueneg.specs.guides.base import GuideSettings
+from trueneg.specs.guides.base import CosineGuide
 
 
-class OwnGuide(GuideSettings):
+class OwnGuide(CosineGuide):
     """Similarities from the networks being trained, without gradient."""
 
     IMPLEMENTATION = "trueneg.training.guides.own:OwnGuide"
