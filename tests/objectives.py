@@ -29,6 +29,7 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
             for key, field in model.model_fields.items():
                 for value in _choices(field.annotation):
                     is_invalid = name == "same_sentence" and key in ("decoupled", "own_report")
+                    is_invalid |= name == "sigmoid" and key == "decoupled"
                     is_invalid |= (key, value) == ("same_text", "positives") and not model.SEVERAL_POSITIVES
                     is_default = value == default[key] or (key, value) == ("same_text", "keep")
                     if key != "name" and not is_default and not is_invalid:
@@ -37,7 +38,7 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
 
 def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, Any]:
     required = {key: REQUIRED[key] for key, field in model.model_fields.items() if field.is_required() and key != "name"}
-    if model.NEEDS_GUIDE or changed.get("by") == "guide":
+    if model.NEEDS_GUIDE or "guide" in (changed.get("by"), changed.get("positives")):
         required["guide"] = {"name": "ema"}
     return model.model_validate({"name": name} | required | changed).model_dump()
 

@@ -14,7 +14,7 @@ REGISTRIES = {"losses/registry.py", "losses/targets.py"}  # their tables map nam
 KINDS = ("objective", "targets", "guide", "encoder", "text_encoder")
 NAMES = {part.rpartition("/")[2] for part in today() if part.startswith(KINDS)}
 # Names that are also ordinary words; they count only next to something called `name`.
-WORDS = {"self", "labels", "features", "words", "released", "small", "encoder", "vectors"}
+WORDS = {"self", "labels", "features", "words", "released", "small", "encoder", "vectors", "global"}
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src/trueneg").rglob("*.py"))}
 
 

@@ -50,7 +50,7 @@ def test_runs_have_the_settings_that_training_reads():
         ("dataset.corpus", "seed={seed}", "dataset.corpus refers to 'seed=1'", "data sets: phantom"),
         ("dataset.source", "mimic", "dataset.source is 'mimic'", "'flickr8k', 'image_table', 'mimic_cxr', 'open_i', 'phantom'"),
         ("dataset.resolution", 16, "dataset.resolution is 16", "greater than or equal to 32"),
-        ("objectives.CL.name", "clip2", "objectives.CL.name is 'clip2'", "one of 'bcl', 'biovil', 'clip'"),
+        ("objectives.CL.name", "clip2", "objectives.CL.name is 'clip2'", "one of 'adnce', 'bcl', 'biovil', 'clip'"),
         ("objectives.DCL-LM.class_probability", "model", "objectives.DCL-LM.class_probability is 'model'", "'language model'"),
         (
             "objectives.DCL-LM.class_probability",

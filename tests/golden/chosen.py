@@ -14,12 +14,14 @@ VIEW_NUMBERS = {
     "remove": {"threshold": 0.97, "top_k": 4, "guide": EMA},
     "glofnd": {"share": 0.1, "threshold_rate": 0.5, "start": 0.34},
     "guided": {"margin": 0.01, "guide": EMA},
+    "sigmoid": {"bias": -1.0, "threshold": 0.97},
 }
 PAIR_NUMBERS = {
     "remove": {"threshold": 0.7},
     "resample": {"size": 8},
     "glofnd": {"share": 0.1, "threshold_rate": 1.5, "start": 0.34},
     "guided": {"margin": 0.01, "guide": EMA},
+    "sigmoid": {"bias": -1.0, "threshold": 0.2},
 }
 VIEWS: dict[str, Objective] = {
     "dcl at the bound": {"name": "dcl"} | AT_BOUND,
@@ -87,6 +89,7 @@ TEXTS: dict[str, Objective] = {
     "guided by labels": {"name": "guided", "margin": 0.2, "guide": LABELS},
     "guided by features": {"name": "guided", "margin": 0.3, "guide": FEATURES},
     "guided by words": {"name": "guided", "margin": 0.3, "guide": WORDS},
+    "sigmoid by labels": {"name": "sigmoid", "directions": "both", "bias": -4.0, "positives": "labels"},
     "targets fnc, guide words": {"name": "cl", "targets": FNC | {"threshold": 0.2}, "guide": WORDS},
     "targets softmax, guide ema": {"name": "cl", "directions": "both", "targets": SOFTMAX, "guide": EMA},
     "targets half_uniform": {"name": "cl", "directions": "both", "targets": {"name": "half_uniform"}},

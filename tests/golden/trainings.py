@@ -201,6 +201,7 @@ def _started(settings: Mapping[str, Any]) -> TrainingRun:
     else:
         training = ImageText(settings, 0, *_textures(), CPU)
     training.network.double()
+    training.loss.double()
     if training.guide is not None:
         training.guide.double()
     return training
@@ -229,6 +230,8 @@ def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str
         if isinstance(training.guide, ThresholdGuide):
             thresholds = training.guide.thresholds
             result["thresholds"] = next(iter(summary(copied(thresholds.state_dict()), 0).values()))
+        if parameters := copied(training.loss.state_dict()):
+            result["parameters of the loss"] = next(iter(summary(parameters, 0).values()))
         if with_row:
             result["rates"] = rates
             result["row"] = {key: value for key, value in row.items() if not key.endswith(UNRECORDED)}
@@ -244,6 +247,7 @@ def _loop() -> Iterator[tuple[str, Entry]]:
         "images: monitors": images({"name": "dcl", "class_probability": "true"}),
         "images: constant learning rate, weight decay": images(cl, training={"schedule": "constant", "weight_decay": 0.1}),
         "images: two epochs": images(cl, training={"batch_size": 256, "updates": 4}),
+        "images: moving averages": images({"name": "global", "rate": 0.4}, training={"batch_size": 256, "updates": 4}),
         "images: colour augmentation": images(cl, augmentation={"name": "color", "strength": 1.0}),
         "images: no augmentation, no batch norm": images(cl, augmentation={"name": "none"}, projection={"batch_norm": False}),
         "image-text: monitors": pairs({"name": "oracle", "directions": "both"}),
@@ -251,6 +255,7 @@ def _loop() -> Iterator[tuple[str, Entry]]:
         "image-text: adam, no warm-up": pairs(both, training=no_warmup),
         "image-text: mlp": pairs(both, projection={"name": "mlp"}),
         "image-text: regions": pairs(both, similarity=LSE_NL),
+        "image-text: moving averages": pairs({"name": "global", "directions": "both", "rate": 0.4}, training={"updates": 12}),
         "image-text: regions, losses": pairs(both, similarity=LSE_NL | {"combined": "losses"}),
     }
     for title, settings in loops.items():

@@ -98,8 +98,23 @@ def reweighted(positives, negatives, similarity, exponent):
     return sum(w / mean * torch.exp(u) for w, u in zip(weights, negatives, strict=True))
 
 
+def adjusted(positives, negatives, temperature, mu, sigma):
+    """The loss of ADNCE in its authors' pseudo-code, but of cosines; weights are numbers, so they get no gradient."""
+    heights = [math.exp(-0.5 * ((u.item() * temperature - mu) / sigma) ** 2) for u in negatives]
+    mean = sum(heights) / len(heights)
+    return sum(height / mean * torch.exp(u) for height, u in zip(heights, negatives, strict=True))
+
+
 def anchor_loss(positive, mass):
     return -torch.log(torch.exp(positive) / (torch.exp(positive) + mass))
+
+
+def sigmoid(positive, others, is_positive, bias):
+    """The loss of an anchor, its pairs classified one at a time (SigLIP, with several positives)."""
+    total = torch.log(1 + torch.exp(-(positive + bias)))
+    for u, same in zip(others, is_positive, strict=True):
+        total = total + torch.log(1 + torch.exp(-(u + bias) if same else u + bias))
+    return total
 
 
 def cosine(a, b):

@@ -14,6 +14,7 @@ import torch
 from torch import distributed
 
 from trueneg.losses import (
+    Adjusted,
     Bayesian,
     ContrastiveLoss,
     CrossModalLoss,
@@ -30,7 +31,14 @@ from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.targets import Attracted, HalfUniform
 
 COUNT = 8
-ESTIMATORS = {"dcl": Debiased(), "hcl": HardNegative(1.0), "bcl": Bayesian(0.8, 1.0), "oracle": Oracle(), "remove": Removed(0.5)}
+ESTIMATORS = {
+    "dcl": Debiased(),
+    "hcl": HardNegative(1.0),
+    "bcl": Bayesian(0.8, 1.0),
+    "adnce": Adjusted(0.4, 0.3),
+    "oracle": Oracle(),
+    "remove": Removed(0.5),
+}
 WHICH = {"guided": Guided(0.1), "quantile": Quantile(0.3), "top k": Removed(0.3, top_k=2)}
 
 

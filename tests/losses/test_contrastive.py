@@ -8,7 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from trueneg.losses import Bayesian, ContrastiveLoss, Debiased, HardNegative, Oracle, Removed, Resampled, Reweighted, Uncorrected
+from trueneg.losses import (
+    Adjusted,
+    Bayesian,
+    ContrastiveLoss,
+    Debiased,
+    HardNegative,
+    Oracle,
+    Removed,
+    Resampled,
+    Reweighted,
+    Uncorrected,
+)
 from trueneg.losses.layout import Layout
 
 PROPERTIES = settings(deadline=None, max_examples=12)
@@ -20,6 +31,7 @@ ALL = [
     Bayesian(0.8, 1.0, 0.1, "consistent"),
     Bayesian(0.8, 0.9, 0.1, "released"),
     Removed(0.5),
+    Adjusted(0.4, 0.3),
     Reweighted(),
     Resampled(5),
     Oracle(),
@@ -62,6 +74,8 @@ def reference(estimator, floor, known):
                 return book.bayesian(positives, negatives, eta, estimator.alpha, estimator.beta, estimator.form)
             case Removed():
                 return book.removed(positives, negatives, similarity, estimator.threshold)
+            case Adjusted():
+                return book.adjusted(positives, negatives, -1 / floor, estimator.mu, estimator.sigma)
             case Reweighted():
                 return book.reweighted(positives, negatives, similarity, estimator.exponent)
             case Oracle():

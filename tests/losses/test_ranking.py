@@ -15,6 +15,7 @@ from torch import nn
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
+    Adjusted,
     Bayesian,
     CrossModalLoss,
     Debiased,
@@ -164,6 +165,7 @@ JOINT = [
     Removed(0.2),
     Removed(0.2, top_k=2),
     Reweighted(),
+    Adjusted(0.4, 0.3),
     Guided(),
     Guided(0.1, "relative"),
 ]

@@ -31,7 +31,9 @@ AVERAGE = {"name": "ema", "momentum": 0.5}
 WHICH = {
     "guided by an average of views": {"name": "guided", "margin": -0.01, "guide": AVERAGE},
     "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": AVERAGE},
+    "moving averages of views": {"name": "global", "rate": 0.4},
     "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self"}},
+    "sigmoid with a trained bias": {"name": "sigmoid", "positives": "guide", "threshold": 0.9, "guide": AVERAGE},
 }
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
@@ -40,10 +42,12 @@ PAIRED = {
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
     "guided by an average": ({"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE}, NO_DROPOUT),
     "soft targets of pairs": ({"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}}, NO_DROPOUT),
+    "sigmoid of pairs": ({"name": "sigmoid", "directions": "both", "positives": "labels"}, NO_DROPOUT),
     "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
 }
 TEXTS = {
     "oracle of texts with hard negatives": {"name": "oracle", "directions": "both"},
+    "moving averages of texts": {"name": "global", "directions": "both", "rate": 0.4},
     "texts guided by an average": {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
 }
 
@@ -78,12 +82,14 @@ def trained(processes=ALONE):
 
         def after_update(run=run, gradients=gradients):
             if not gradients:
-                learned = [parameter.grad for parameter in run.network.parameters() if parameter.grad is not None]
+                parameters = [*run.network.parameters(), *run.loss.parameters()]
+                learned = [parameter.grad for parameter in parameters if parameter.grad is not None]
                 gradients.append(torch.cat([gradient.flatten() for gradient in learned]))
 
         while run.epoch < run.epochs:
             rows.append(run.train_epoch(after_update))
-        numbers = [value for value in run.network.state_dict().values() if value.is_floating_point()]
+        state = [*run.network.state_dict().values(), *run.loss.state_dict().values()]
+        numbers = [value for value in state if value.is_floating_point()]
         weights = torch.cat([value.flatten() for value in numbers])
         yield name, [[row["loss"], row["share at bound common"]] for row in rows], gradients[0], weights
 

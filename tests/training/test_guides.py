@@ -44,6 +44,7 @@ OBJECTIVES = {
     "attraction": {"name": "cl", "targets": FNC, "guide": OWN},
     "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": EMA},
     "learned thresholds": {"name": "glofnd", "share": 0.05, "threshold_rate": 0.05, "start": 0.2},
+    "moving averages": {"name": "global", "rate": 0.4},
     "components": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": OWN},
     "momentum": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 0.4}, "guide": EMA},
     "labels": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 1.0}, "guide": {"name": "labels"}},
@@ -169,7 +170,7 @@ def test_a_guide_cannot_overwrite_the_network_in_a_checkpoint(source, monkeypatc
         build_guide(Objective, {"guide": {"name": "self"}}, started(source))
 
 
-@pytest.mark.parametrize("name", ["guided", "learned thresholds"])
+@pytest.mark.parametrize("name", ["guided", "learned thresholds", "moving averages"])
 def test_a_finished_run_with_a_guide_frees_its_network_at_once(source, name):
     training = started(source, settings=with_objective(OBJECTIVES[name], epochs=None, updates=1))
     training.train_epoch()

@@ -258,6 +258,13 @@ def reweighted(rating, exponent=1.0):
     return mass
 
 
+def adjusted(mu, sigma):
+    def mass(facts, i, positives, negatives, places):
+        return book.adjusted(positives, negatives, 1 / SCALE, mu, sigma)
+
+    return mass
+
+
 def resampled(rating, size):
     """The mean of the sum over the draws."""
 
@@ -290,6 +297,12 @@ def attracted(rating, threshold, top_k):
         return dict.fromkeys(chosen, 1 / len(chosen))
 
     return weights
+
+
+def of_class(facts, place, i):
+    """Weights of SupCon: uniform over the columns with the anchor's label; hard negatives have none."""
+    chosen = [j for j in place if j == i or facts.match(*place[j])]
+    return dict.fromkeys(chosen, 1 / len(chosen))
 
 
 def softmax(rating, temperature, share):
@@ -327,6 +340,7 @@ OBJECTIVES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
         with_eta(book.bayesian, frequency, 0.7, 0.5, "consistent"),
         {},
     ),
+    "adnce": ({"name": "adnce", "mu": 0.2, "sigma": 0.4}, adjusted(0.2, 0.4), {}),
     "oracle": ({"name": "oracle"}, unmatched, {}),
     "oracle, rescaled": ({"name": "oracle", "rescaled": True}, rescaled, {}),
     "quantile": ({"name": "quantile", "share": 0.15}, without_largest(0.15), {}),
@@ -360,6 +374,8 @@ OBJECTIVES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "same sentence, positives": ({"name": "same_sentence", "mode": "positives"}, uncorrected, {"averaged": Facts.same}),
     "half uniform": ({"name": "cl", "targets": {"name": "half_uniform"}}, uncorrected, {"targets": half_uniform}),
     "fnc": ({"name": "cl", "targets": FNC, "guide": WORDS}, uncorrected, {"targets": attracted(by_words, 0.2, 3)}),
+    "supcon": ({"name": "supcon"}, uncorrected, {"targets": of_class}),
+    "supcon, decoupled": ({"name": "supcon", "decoupled": True}, uncorrected, {"targets": of_class, "decoupled": True}),
     "softmax": ({"name": "cl", "targets": SOFTMAX, "guide": ENCODER}, uncorrected, {"targets": softmax(by_encoder, 0.2, 0.6)}),
 }
 

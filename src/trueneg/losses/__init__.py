@@ -6,6 +6,7 @@ from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss, LogitScale, SymmetricInfoNCE
 from trueneg.losses.estimator_loss import ContrastiveTerms
+from trueneg.losses.estimators.adnce import Adjusted
 from trueneg.losses.estimators.bayesian import Bayesian
 from trueneg.losses.estimators.debiased import Debiased
 from trueneg.losses.estimators.guided import Guided
@@ -16,10 +17,12 @@ from trueneg.losses.estimators.quantile import Quantile
 from trueneg.losses.estimators.removed import Removed
 from trueneg.losses.estimators.resampled import Resampled
 from trueneg.losses.estimators.reweighted import Reweighted
+from trueneg.losses.estimators.sigmoid import Sigmoid
 from trueneg.losses.estimators.uncorrected import Uncorrected
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
 __all__ = [
+    "Adjusted",
     "Bayesian",
     "ContrastiveLoss",
     "ContrastiveTerms",
@@ -38,6 +41,7 @@ __all__ = [
     "Removed",
     "Resampled",
     "Reweighted",
+    "Sigmoid",
     "SymmetricInfoNCE",
     "Uncorrected",
     "build",
