@@ -32,7 +32,9 @@ def contrasts(gathered: Gathered) -> Figure:
     table = comparisons(compared_rows(gathered), gathered.baseline, [measured], gathered.margins, named)
     table = table[table["dataset"] == gathered.dataset]
     if gathered.study.contrasts:
-        table = table[(table["family"] != OTHERS) | (table["objective"] == gathered.study.first_baseline)]
+        named_baselines = {contrast.baseline for contrast in gathered.study.contrasts}
+        first = {gathered.study.first_baseline} - named_baselines  # shown in any case
+        table = table[(table["family"] != OTHERS) | table["objective"].isin(first)]
     table = table.assign(family=table["family"].fillna("interval only").replace(OTHERS, "exploratory"))
     table = table.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
     table = table.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
