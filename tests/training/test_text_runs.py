@@ -242,3 +242,12 @@ def test_the_last_block_of_a_tower_is_trained(sources, tmp_path, is_shared):
 def test_fewer_texts_than_the_batch_size_are_refused(sources):
     with pytest.raises(UserError, match=r"batch_size is 5000.*\d+ samples.*more data"):
         started(sources["drawn"], settings_of(training={"batch_size": 5000}))
+
+
+def test_an_objective_overrides_the_scale_of_the_similarity():
+    run = started(question_source(), settings_of({"name": "cl", "logit_scale": 30.0, "learned_logit_scale": False}))
+    run.train_epoch()
+    assert run.model.logit_scale().item() == pytest.approx(30)
+    learned = started(question_source(), settings_of({"name": "cl", "logit_scale": 30.0}))
+    learned.train_epoch()
+    assert learned.model.logit_scale().item() != pytest.approx(30)
