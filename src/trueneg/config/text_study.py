@@ -109,7 +109,7 @@ class TextStudy(TrainedStudy):
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = {name: section for name, section in super().sections_of(objective).items() if section is not None}
-        if objective.TRAINED:  # type: ignore[attr-defined]  # of objectives
+        if sections["objective"].TRAINED:
             return sections
         # Reset settings that only affect training to their defaults, so that they do not enter the run's identity.
         untrained = {"projection": TextProjectionSettings(name="none")}

@@ -47,10 +47,10 @@ class Estimator:
     """
 
     name: ClassVar[str]
-    needs_labels: ClassVar[bool] = False
-    needs_similarity: ClassVar[bool] = False
+    needs_labels: bool = False
+    needs_similarity: bool = False
     needs_positive_similarity: ClassVar[bool] = False
-    marks: ClassVar[bool] = False
+    marks: bool = False
     compares_samples: ClassVar[bool] = False
     combines: ClassVar[bool] = True
 

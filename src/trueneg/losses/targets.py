@@ -56,7 +56,7 @@ class Attracted:
         [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    marks: ClassVar[bool] = True
+    marks = True
     compares_samples: ClassVar[bool] = True
     threshold: float = 0.7
     top_k: int | None = None
@@ -143,7 +143,7 @@ class Components:
         [0.5, 0.5, 0.0, 0.0]
     """
 
-    marks: ClassVar[bool] = True
+    marks = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         views, count, samples = layout.views, layout.count, layout.candidates

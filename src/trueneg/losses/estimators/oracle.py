@@ -39,8 +39,8 @@ class Oracle(Selecting):
     """
 
     name: ClassVar[str] = "oracle"
-    needs_labels: ClassVar[bool] = True
-    marks: ClassVar[bool] = True
+    needs_labels = True
+    marks = True
     rescaled: bool = False
     precision: float = 1.0
     recall: float = 1.0

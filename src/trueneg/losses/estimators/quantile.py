@@ -35,7 +35,7 @@ class Quantile(Selecting):
     """
 
     name: ClassVar[str] = "quantile"
-    marks: ClassVar[bool] = True
+    marks = True
     share: float
 
     def __post_init__(self):

@@ -37,8 +37,8 @@ class Removed(Selecting):
     """
 
     name: ClassVar[str] = "remove"
-    needs_similarity: ClassVar[bool] = True
-    marks: ClassVar[bool] = True
+    needs_similarity = True
+    marks = True
     compares_samples: ClassVar[bool] = True
     threshold: float = 0.5
     top_k: int | None = None

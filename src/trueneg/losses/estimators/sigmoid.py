@@ -52,8 +52,8 @@ class Sigmoid(Estimator, nn.Module):
             raise ValueError(f"positives is {positives!r}; expected one of {', '.join(POSITIVES)}.")
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learned_bias)
         self.positives, self.threshold = positives, threshold
-        self.needs_labels, self.needs_similarity = positives == "labels", positives == "guide"  # type: ignore[misc]
-        self.marks = positives != "own"  # type: ignore[misc]  # these three depend on the setting
+        self.needs_labels, self.needs_similarity = positives == "labels", positives == "guide"
+        self.marks = positives != "own"
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -47,5 +47,5 @@ class WordOverlap:
         """Return (B, K) cosines between texts, given (B,) and (K,) indices; all on the CPU."""
         cosines = (self._vectors[anchors.numpy()] @ self._vectors[columns.numpy()].T).toarray()
         cosines = torch.from_numpy(cosines).clamp(max=1)  # rounding can make a cosine exceed 1
-        # A text without a word, whose cosine with itself would be 0.
+        # Without this, the cosine of an empty text with itself would be 0.
         return cosines.fill_diagonal_(1) if torch.equal(anchors, columns) else cosines
