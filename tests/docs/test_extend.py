@@ -82,7 +82,7 @@ subset = make_subset(source, seed=0, rare_classes=[], fraction=1.0, test=0.25, v
 same = torch.ones(len(source.labels), 4)
 networks = torch.nn.Identity(), Augmentation([0.5], [0.5])
 run = EncodedRun("abc", subset, source, same, torch.from_numpy(source.labels), *networks)
-off = ("augmented_linear_probe", "knn", "linear_probe", "mean_classifier")
+off = ("augmented_linear_probe", "knn", "largest_class", "linear_probe", "mean_classifier")
 rows = list(rows_of("trueneg.evaluation.images", [run], dict.fromkeys(off)))
 measured = Measurement.of(rows[0])
 assert [(row["task"], row["split"]) for row in rows] == [("spread", "validation"), ("spread", "test")]
