@@ -28,7 +28,7 @@ class ThresholdGuide(Guide):
         similarity, samples, directions = batch.rated().negative_similarity, batch.rows[self.run.SAMPLE_KEY], self.run.directions
         if self.run.updates_done < self.settings["start"] * self.run.updates:
             return Rated(similarity, similarity.new_full((len(directions) * len(samples),), math.inf))
-        square = similarity[:, : len(samples)]
+        square = similarity[:, : len(similarity)]
         thresholds = [
             self.thresholds.update(samples + place * self._samples, square.mT if direction == "image" else square)
             for place, direction in enumerate(directions)
