@@ -85,6 +85,44 @@ def test_three_updates_on_pairs_equal_a_loop(seed, rate, decoupled):
 
 @PROPERTIES
 @given(SEEDS, RATES, st.booleans())
+def test_filtered_negatives_leave_the_mean_and_n_as_it_is(seed, rate, decoupled):
+    """With pairs that are not negatives; all of the first anchor's negatives are above its threshold."""
+    count, scale = 5, 6.0
+    similarity, relative = uniform(seed, count, count).requires_grad_(), uniform(seed + 1, count, count)
+    excluded = uniform(seed + 2, count, count) > 0.6
+    relative[0] = 0.1
+    averages, kept, losses, surrogates, new, removed = [0.3, None, 5.0, 40.0, 1.0], [], [], [], [], []
+    loss = CrossModalLoss(GlobalMass(rate, kept.append, filtered=True), "text", decoupled=decoupled)
+    known = {"positive_similarity": to_log(averages), "negative_similarity": relative}
+    terms = loss.terms(similarity, scale, exclude=excluded, **known)
+    for i, before in enumerate(averages):
+        negatives = [j for j in range(count) if j != i and not excluded[i, j]]
+        below = [scale * similarity[i, j] for j in negatives if relative[i, j] <= 0]
+        removed.append(len(negatives) - len(below))
+        if not below:
+            new.append(before)
+            losses.append(0.0)
+            surrogates.append(0.0 * similarity.sum())
+            continue
+        average, mean = averaged(before, scale * similarity[i, i], below, rate)
+        for values, value in zip((losses, surrogates), anchor(average, mean, len(negatives), decoupled), strict=True):
+            values.append(value)
+        new.append(average)
+    compare(terms, losses, surrogates, [similarity])
+    torch.testing.assert_close(kept[0], to_log(new), rtol=1e-9, atol=1e-9)
+    left_out = terms.removed[0] & ~terms.logits[0].isneginf()
+    assert left_out.sum(1).tolist() == removed
+
+
+def test_a_call_without_columns_to_ignore_filters_too():
+    """Three of four negatives remain, all with a mean of 1 like the average: N is still 4."""
+    known = {"similarity": torch.tensor([[0.1, -0.1, 0.0, -0.2]]), "positive_similarity": torch.zeros(1)}
+    mass = GlobalMass(filtered=True)(torch.zeros(1), torch.tensor([[9.0, 0.0, 0.0, 0.0]]), **known)
+    assert mass.exp().item() == pytest.approx(4)
+
+
+@PROPERTIES
+@given(SEEDS, RATES, st.booleans())
 def test_views_equal_a_loop(seed, rate, decoupled):
     z1, z2 = (uniform(seed + view, 4, 3).requires_grad_() for view in (0, 1))
     averages, kept, losses, surrogates, new = [0.3, None, 5.0, 40.0], [], [], [], []
@@ -178,6 +216,7 @@ def test_gradients_after_three_updates_equal_the_authors_code(gamma, scale, of_t
         (lambda: GlobalMass(1.1), r"rate is 1\.1"),
         (lambda: GlobalMass(math.nan), "rate is nan"),
         (lambda: GlobalMass()(torch.zeros(3), torch.zeros(3, 4)), "positive_similarity is missing; global"),
+        (lambda: GlobalMass(filtered=True)(torch.zeros(3), torch.zeros(3, 4)), "similarity is missing"),
         (lambda: GlobalMass()(torch.zeros(3), torch.zeros(3, 4), positive_similarity=torch.zeros(4)), r"\(4,\); expected \(3,\)"),
         # A guide's similarity of the positive is no average.
         (

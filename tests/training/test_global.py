@@ -1,4 +1,4 @@
-"""Moving averages of each sample's negative mass over several epochs equal loops over plain numbers."""
+"""Moving averages of each sample's negative mass over several epochs equal loops over plain numbers, also with thresholds."""
 
 import math
 from types import SimpleNamespace
@@ -17,12 +17,24 @@ from tests.training.test_simclr import started as started_views
 from tests.training.test_text_pairs import SCALE, SIDES, facts_of
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.losses import LearnedThresholds
 from trueneg.training.guides.averages import AverageGuide
 from trueneg.training.guides.base import Batch
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
 RATE = 0.4
+SHARE = 0.2137  # no share of any number of negatives here: Adam would enlarge the rounding of a gradient of 0
+GLOFND = {
+    "name": "glofnd",
+    "loss": "global",
+    "rate": RATE,
+    "share": SHARE,
+    "threshold_rate": 0.4,
+    "start": 0.01,
+}  # from the second update
+
+HARD = {"given": True, "hard": 2}
 
 
 def new_average(before, mean):
@@ -50,32 +62,47 @@ def assert_averages(guide, averages):
     torch.testing.assert_close(guide.log_averages.double(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_views_share_the_average_of_their_image():
-    run = started_views(load_source("digits"), settings=view_settings(epochs=2) | {"objective": {"name": "global", "rate": RATE}})
-    passes, averages = recorded(run), {}
+@pytest.mark.parametrize("objective", [{"name": "global", "rate": RATE}, GLOFND], ids=["global", "glofnd"])
+def test_views_share_the_average_of_their_image(objective):
+    settings = view_settings(epochs=2)
+    run = started_views(load_source("digits"), settings=settings | {"objective": objective})
+    passes, averages, removed = recorded(run), {}, 0
     for _ in range(2):
         run.train_epoch()
-    for chosen, terms, _ in passes:
+    thresholds, temperature = LearnedThresholds(len(run.data.images), SHARE, 0.4), settings["training"]["temperature"]
+    for update, (chosen, terms, _) in enumerate(passes):
         before = dict(averages)
+        cosines = temperature * terms.logits[0].detach()
+        highest = torch.full((2 * len(chosen),), math.inf)
+        if update and objective is GLOFND:
+            highest = thresholds.update(chosen, cosines).repeat(2)
         for i, sample in enumerate(chosen.tolist()):
             new = []
             for view in (0, 1):
                 row = view * len(chosen) + i
                 logits, positive = terms.logits[0][row].tolist(), terms.positive[row].item()
-                negatives = [math.exp(u - positive) for u in logits if u > -math.inf]
-                new.append(new_average(before.get((0, sample)), sum(negatives) / len(negatives)))
+                negatives = [u for u in logits if u > -math.inf]
+                below = [math.exp(u - positive) for u in negatives if temperature * u <= highest[row].item()]
+                removed += len(negatives) - len(below)
+                new.append(new_average(before.get((0, sample)), sum(below) / len(below)))
                 log_mass = math.log(len(negatives) * new[-1]) + positive
                 assert terms.log_negative_mass[row].item() == pytest.approx(log_mass, rel=1e-4)
             averages[0, sample] = sum(new) / 2
     assert len(passes) * run.batch_size > len(averages)  # some images have been drawn twice
+    assert (removed > 0) == (objective is GLOFND)
     assert_averages(run.guide, averages)
 
 
 @pytest.mark.parametrize("directions", SIDES)
-@pytest.mark.parametrize("arguments", [{}, {"given": True, "hard": 2}], ids=["drawn", "hard negatives"])
-def test_each_direction_of_texts_has_its_averages(arguments, directions):
-    source, averages = question_source(**arguments), {}
-    objective = {"name": "global", "directions": directions, "rate": RATE}
+@pytest.mark.parametrize(
+    ("objective", "arguments"),
+    # Without drawn positives for GloFND: the rounding of a cosine of 1 decides whether it is above the initial threshold of 1.
+    [({"name": "global", "rate": RATE}, {}), ({"name": "global", "rate": RATE}, HARD), (GLOFND, HARD)],
+    ids=["drawn", "hard negatives", "hard negatives, thresholds"],
+)
+def test_each_direction_of_texts_has_its_averages(objective, arguments, directions):
+    source, averages, removed = question_source(**arguments), {}, 0
+    has_thresholds, objective = objective is GLOFND, objective | {"directions": directions}
     unprojected = {"projection": {"name": "none"}, "similarity": {"logit_scale": SCALE}}
     with double_precision():
         run = started(source, settings_of(objective, training={"updates": 14}, **unprojected), frozen_of(source, np.float64))
@@ -85,17 +112,25 @@ def test_each_direction_of_texts_has_its_averages(arguments, directions):
         while run.epoch < run.epochs:
             run.train_epoch()
     assert run.epochs > 1
-    for pairs, terms, scale in passes:
+    learned = [LearnedThresholds(run.guide.log_averages.shape[1], SHARE, 0.4).double() for _ in SIDES[directions]]
+    for update, (pairs, terms, scale) in enumerate(passes):
         facts, losses = facts_of(run, pairs, {}), []
         for row, side in enumerate(SIDES[directions]):
+            square = torch.tensor([cosines[: facts.count] for cosines in facts.cosines], dtype=torch.float64)
+            of_side = square if side == "text" else square.mT
+            highest = learned[row].update(pairs.sentences, of_side) if update and has_thresholds else len(square) * [math.inf]
             for i, sample in enumerate(pairs.sentences.tolist()):
                 columns = range(len(facts.texts[1]) if side == "text" else facts.count)
                 places = [(i, j) if side == "text" else (j, i) for j in columns if j != i]
                 kept = [place for place in places if not facts.same(*place)]
-                means = [math.exp(scale * (facts.cosines[a][b] - facts.cosines[i][i])) for a, b in kept]
-                averages[row, sample] = new_average(averages.get((row, sample)), sum(means) / len(means))
-                losses.append(math.log(1 + len(kept) * averages[row, sample]))
+                below = [(a, b) for a, b in kept if facts.cosines[a][b] <= highest[i]]
+                removed += len(kept) - len(below)
+                means = [math.exp(scale * (facts.cosines[a][b] - facts.cosines[i][i])) for a, b in below]
+                if means:
+                    averages[row, sample] = new_average(averages.get((row, sample)), sum(means) / len(means))
+                losses.append(math.log(1 + len(kept) * averages[row, sample]) if means else 0)
         assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-8)
+    assert (removed > 0) == has_thresholds
     assert_averages(run.guide, averages)
 
 

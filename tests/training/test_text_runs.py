@@ -93,6 +93,15 @@ def test_only_what_declares_labels_depends_on_them(sources, name, monkeypatch):
 STATEFUL = {
     "glofnd": {"name": "glofnd", "directions": "both", "share": 0.1, "threshold_rate": 0.3, "start": 0.2},
     "global": {"name": "global", "directions": "both", "rate": 0.4},
+    "glofnd on global": {
+        "name": "glofnd",
+        "loss": "global",
+        "rate": 0.4,
+        "directions": "both",
+        "share": 0.1,
+        "threshold_rate": 0.3,
+        "start": 0.2,
+    },
     "ema": {"name": "guided", "directions": "both", "guide": EMA},
     "resample": {"name": "resample", "by": "labels", "size": 8},
 }

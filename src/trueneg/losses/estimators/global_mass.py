@@ -23,14 +23,19 @@ class GlobalMass(Estimator):
     1 / N + v: with :math:`\gamma = 1`, CL's. With ``decoupled``, the loss is log N v and the divisor v, as in the authors' code
     (FastCLIP adds 10⁻¹⁴ to v; in log space, nothing is needed). The averages are stored by the caller, as logarithms, and passed
     as ``positive_similarity``. ``needs_positive_similarity`` is False, because no guide's similarity can replace them.
+    With ``filtered``, negatives that are above a threshold are left out of the mean and of the average, which N still multiplies
+    (GloFND; Balmaseda et al., 2025).
 
     Args:
         rate: γ ∈ (0, 1], weight of the batch in the averages.
         keep: called with the new log averages, (A,), of the anchors: once per direction; with chunks, once per chunk and pass. An
             anchor without negatives keeps its average.
+        filtered: whether to leave out negatives whose ``similarity``, from which the caller has subtracted the anchor's
+            threshold, is above 0. If none remain, the loss is 0, and so is the gradient.
 
     Raises:
-        ValueError: if the rate is out of range; at a call, if ``positive_similarity`` is missing.
+        ValueError: if the rate is out of range; at a call, if ``positive_similarity`` is missing, or ``similarity`` with
+            ``filtered``.
 
     Example:
         >>> averages = torch.tensor([4.0, 0.0]).log()  # the second anchor has no average yet
@@ -42,17 +47,39 @@ class GlobalMass(Estimator):
     name: ClassVar[str] = "global"
     rate: float = 0.9
     keep: Callable[[Tensor], object] | None = None
+    filtered: bool = False
 
     def __post_init__(self):
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate is {self.rate}; expected a number above 0 and at most 1.")
+        self.needs_similarity = self.marks = self.filtered
 
-    def mass_of_valid(self, positive, negatives, valid, class_probability=None, floor=None, **facts) -> NegativeMass:
-        return super().mass_of_valid(positive, negatives, valid, **facts, empty=~valid.any(-1))
+    def mass_of_valid(
+        self, positive, negatives, valid, class_probability=None, floor=None, *, similarity=None, **facts
+    ) -> NegativeMass:
+        if not self.filtered:
+            return super().mass_of_valid(positive, negatives, valid, **facts, empty=~valid.any(-1))
+        removed = checked_shape("similarity", similarity, negatives.shape).detach() > 0
+        kept = valid & ~removed
+        mass = super().mass_of_valid(positive, negatives, kept, **facts, empty=~kept.any(-1))
+        log_valid, log_kept = (each.sum(-1).clamp(min=1).to(mass.log.dtype).log() for each in (valid, kept))
+        return mass._replace(log=mass.log + log_valid - log_kept, removed=removed)
 
     def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, positive_similarity=None, count=None, empty=None, **_
+        self,
+        positive,
+        negatives,
+        class_probability=None,
+        floor=None,
+        *,
+        positive_similarity=None,
+        count=None,
+        empty=None,
+        **facts,
     ) -> NegativeMass:
+        if self.filtered and empty is None:
+            known = {"similarity": facts.get("similarity"), "positive_similarity": positive_similarity}
+            return self.mass_of_valid(positive, negatives, ~negatives.isneginf(), **known)
         if positive_similarity is None:
             raise ValueError("positive_similarity is missing; global needs each anchor's log average (−∞: none yet).")
         stored = checked_shape("positive_similarity", positive_similarity, negatives.shape[:1]).detach().to(negatives.dtype)

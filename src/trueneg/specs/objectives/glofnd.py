@@ -1,12 +1,13 @@
 """GloFND: remove negatives above thresholds learned per sample."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
-from trueneg.specs.settings import Fraction, Positive, Share, Sweepable
+from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_of
 
 
 class ThresholdGuide(GuideSettings):
@@ -15,22 +16,51 @@ class ThresholdGuide(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
+class ThresholdedAverageGuide(GuideSettings):
+    """Similarities above or below learned thresholds, and moving averages of the mass of the negatives below."""
+
+    IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdedAverageGuide"
+
+
 class LearnedThreshold(EstimatorObjective):
     """What GloFND in both kinds of study has in common."""
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
         "losses/estimators/guided.py",
         "losses/estimators/learned_thresholds.py",
+        "losses/estimators/global_mass.py",
         "training/guides/thresholds.py",
+        "training/guides/averages.py",
     )
     GUIDE = ThresholdGuide
+    DRAWS = 5  # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove anything
     LOSS = "guided"
-    OF_TRAINING = EstimatorObjective.OF_TRAINING | {"share", "threshold_rate", "start"}
+    OF_TRAINING = EstimatorObjective.OF_TRAINING | {"share", "threshold_rate", "start", "loss", "rate"}
 
     name: Literal["glofnd"]
     share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
     threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
     start: Fraction = Field(0.35, description="fraction of the run after which thresholds are learned and used")
+    loss: Sweepable[Literal["batch", "global"]] = Field(
+        "batch", description="with the remaining negatives: the batch's (CL), or the global one (SogCLR), as published"
+    )
+    rate: Sweepable[Fraction] | None = Field(None, description="γ of the global loss; none: that of `global`")
+
+    @classmethod
+    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
+        return (ThresholdedAverageGuide if settings.get("loss") == "global" else ThresholdGuide), settings
+
+    @classmethod
+    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        used = super().loss_settings(settings)
+        if settings.get("loss") != "global":
+            return used
+        return used | {"name": "global", "filtered": True} | ({} if settings.get("rate") is None else {"rate": settings["rate"]})
+
+    def check_combination(self):
+        super().check_combination()
+        if self.rate is not None and "global" not in values_of(self.loss):
+            raise ValueError(".rate is set, but loss is batch, which has no moving averages; set loss to global, or remove rate")
 
 
 class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):

@@ -1,4 +1,4 @@
-"""The networks being trained, with thresholds learned for each sample, as the guide of GloFND."""
+"""The networks being trained, with thresholds learned for each sample, as the guides of GloFND."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from trueneg.losses import LearnedThresholds
+from trueneg.training.guides.averages import AverageGuide
 from trueneg.training.guides.base import Batch, Guide, Rated
 
 
@@ -34,3 +35,26 @@ class ThresholdGuide(Guide):
             for place, direction in enumerate(directions)
         ]
         return Rated(similarity, torch.cat(thresholds))
+
+
+class ThresholdedAverageGuide(AverageGuide):
+    """Similarities minus the anchor's learned threshold; averages of the mass replace the positives' similarities."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Any):
+        super().__init__(settings, run)
+        self.learned = ThresholdGuide(settings, run)
+
+    def rate(self, batch: Batch) -> Rated:
+        averages = super().rate(batch).positive_similarity
+        similarity, thresholds = self.learned.rate(batch)
+        assert thresholds is not None
+        samples = batch.rows[self.run.SAMPLE_KEY]
+        # Above every cosine, but finite: minus an infinite threshold, all similarities would rank the same.
+        each = thresholds.clamp(max=2).view(-1, len(samples))
+        relative = {}
+        for direction, of_anchors in zip(self.run.directions, each, strict=True):
+            rows = similarity[:, : len(similarity)].mT if direction == "image" else similarity
+            relative[direction] = rows - of_anchors.repeat(len(rows) // len(samples))[:, None]
+        image = relative.pop("image", None)
+        (other,) = relative.values() or (similarity,)
+        return Rated(other if image is None else (other, image), averages)
