@@ -187,5 +187,28 @@ def test_size(run, tmp_path):
     assert re.search(r"^package +4 lines +1 modules$", run("size", tmp_path), re.M)
 
 
+def test_text_setting(run, tmp_path):
+    """The headroom is larger with 100 updates, but there a tuned CL is below the untrained tower."""
+    folder = tmp_path / "pilot/artefacts"
+    folder.mkdir(parents=True)
+    study = read_configuration([str(ROOT / "config/studies/banking77_setting.yaml")]).studies["banking77_setting_12"]
+    (folder / "study.yaml").write_text(study.model_dump_json())
+    rows = []
+    for seed, updates in itertools.product(range(3), (100, 300)):
+        cl, headroom = (0.75, 0.1) if updates == 100 else (0.85, 0.03)
+        values = {("CL", 5): cl - 0.02, ("CL", 10): cl, ("Oracle", 10): cl - 0.01, ("Oracle", 5): cl + headroom + 0.01 * seed}
+        place = {"condition": json.dumps({"updates": updates}), "seed": seed, "split": "validation"}
+        rows.append(place | {"objective": "untrained", "variant": "{}", "value": 0.8})
+        for (objective, scale), value in values.items():
+            rows.append(place | {"objective": objective, "variant": json.dumps({"logit_scale": scale}), "value": value})
+    rows += [row | {"split": "test", "value": 1 - row["value"]} for row in rows]
+    common = {"study": "pilot", "dataset": "texts", "run": "0", **study.primary.measurement._asdict()}
+    to_table(pd.DataFrame(rows).assign(**common)).to_parquet(folder / "rows.parquet")
+    printed = run("text_setting", tmp_path / "pilot")
+    # Standard deviations of Oracle − CL over the seeds: 0.01 at a scale of 5, 0 at 10.
+    assert "| pilot | updates 100 | -5.00 | 10 | 5 | +11.00 | 0.41 | 26.9 |" in printed
+    assert "| **pilot** | **updates 300** | **+5.00** | **10** | **5** | **+4.00** | **0.41** | **9.8** |" in printed
+
+
 def test_every_script_has_a_test():
     assert {f"test_{path.stem}" for path in (ROOT / "benchmarks").glob("*.py")} <= globals().keys()
