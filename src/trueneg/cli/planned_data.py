@@ -187,7 +187,7 @@ def planned_texts(
         f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation {len(subset.validation):,}, "
         f"test {len(subset.test):,}{unseen}"
     )
-    description += "".join(f"; {said}" for said in (source.skipped, subset.left_out) if said)
+    description += "".join(f"; {said.rstrip('.')}" for said in (source.skipped, subset.left_out) if said)
     return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
 
 
