@@ -451,6 +451,35 @@ def test_marked_negatives_are_compared_with_the_labels(sources, kind, directions
     assert (counts > 0).any(1).all()
 
 
+@pytest.mark.parametrize("directions", SIDES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_debiasing_assumes_and_estimates_is_compared_with_the_labels(sources, kind, directions):
+    """Hard negatives have no label, so they are neither of the anchor's class nor of another one, but they count in N."""
+    eta = 0.2
+    facts, terms = with_loss(sources[kind], {"name": "dcl", "class_probability": eta, "directions": directions})
+    sums = np.zeros((6, facts.count))
+    for side in SIDES[directions]:
+        columns = range(len(facts.texts[1]) if side == "text" else facts.count)
+        for i in range(facts.count):
+            places = [(i, j) if side == "text" else (j, i) for j in columns if i != j]
+            mass = {place: math.exp(SCALE * facts.cosines[place[0]][place[1]]) for place in places if not facts.same(*place)}
+            positive = math.exp(SCALE * facts.cosines[i][i])
+            labelled = {place: value for place, value in mass.items() if place[1] < facts.count}
+            alike = [value for place, value in labelled.items() if facts.match(*place)]
+            other = [value for place, value in labelled.items() if not facts.match(*place)]
+            debiased = (sum(mass.values()) / len(mass) - eta * positive) / (1 - eta)
+            sums[:, i] += [
+                sum(alike) / len(alike) / positive if alike else 0,
+                bool(alike),
+                max(debiased, math.exp(-SCALE)),
+                1,
+                sum(other) / len(other) if other else 0,
+                bool(other),
+            ]
+    np.testing.assert_allclose(terms.means, sums, rtol=1e-8)
+    assert (sums[1] > 0).any()
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.75])
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_without_their_true_class_probability_exchange_it(sources, kind, share):

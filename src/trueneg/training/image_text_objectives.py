@@ -21,7 +21,7 @@ from trueneg.specs.objectives.base import PairLoss
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums
 from trueneg.training.guides.base import UNRATED, Guide, Rated
-from trueneg.training.monitors import ObjectiveTerms, agreement, marks_negatives
+from trueneg.training.monitors import ObjectiveTerms, agreement, marks_negatives, means
 
 
 class ImageTextObjective:
@@ -66,7 +66,8 @@ class ImageTextObjective:
     Attributes:
         loss: the loss, whose parameters are trained with the networks.
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
-        marks: whether the objective marks negatives as false and the source knows which ones are.
+        compares: whether the objective has negatives and the source knows which ones are false.
+        marks: whether the objective marks such negatives.
 
     Raises:
         UserError: if the source lacks data that the objective needs, or settings are incompatible.
@@ -97,9 +98,10 @@ class ImageTextObjective:
         estimator: Any = getattr(self.loss, "estimator", None)
         self.on_embeddings = estimator is None
         # What a report says is no estimate of what is true, so it is not compared with the truth.
-        knows_matches, compares = data.knows_matches, not (self.on_embeddings or self._of_reports)
-        self.marks = compares and knows_matches and marks_negatives(self.loss)
-        if compares and estimator.needs_labels and not knows_matches:
+        is_comparable = not (self.on_embeddings or self._of_reports)
+        self.compares = is_comparable and data.knows_matches
+        self.marks = self.compares and marks_negatives(self.loss)
+        if is_comparable and estimator.needs_labels and not data.knows_matches:
             problem = f"objective {self._name} needs known matches, but source {data.source.name} has none"
             raise UserError(f"{problem}; remove this objective.")
 
@@ -122,7 +124,7 @@ class ImageTextObjective:
             positives = self._same_class(pairs) if self._of_reports else self._data.same_text(pairs)
             loss = self._over_positives(terms, similarity * scale, positives)
         bounded, left_out = (each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, _removed(terms)))
-        return ObjectiveTerms(loss, bounded, left_out, self._agreement(terms, pairs))
+        return ObjectiveTerms(loss, bounded, left_out, *self._truth(terms, pairs))
 
     def _switched_off(
         self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, pairs: PairIndices
@@ -144,12 +146,16 @@ class ImageTextObjective:
             losses.append(each.sum(1) / is_positive.sum(1))
         return torch.cat(losses).mean()
 
-    def _agreement(self, terms: ContrastiveTerms, pairs: PairIndices) -> Tensor:
-        """Return (5, B) :class:`~trueneg.training.monitors.Agreement` with the known matches; (0, B) if nothing is marked."""
-        if not self.marks:
-            return terms.positive.new_zeros(0, len(pairs.sentences))
-        marks = agreement(terms, *(self._by_direction(each) for each in self._data.matches(pairs)))
-        return torch.stack([each.view(-1, len(pairs.sentences)).sum(0) for each in marks])
+    @torch.no_grad()
+    def _truth(self, terms: ContrastiveTerms, pairs: PairIndices) -> tuple[Tensor, Tensor]:
+        """Return ``mask`` and ``means`` of :class:`~trueneg.training.monitors.ObjectiveTerms`, from the known matches."""
+        unknown = terms.positive.new_zeros(0, len(pairs.sentences))
+        if not self.compares:
+            return unknown, unknown
+        same, known = (self._by_direction(each) for each in self._data.matches(pairs))
+        found = (agreement(terms, same, known) if self.marks else (), means(terms, same, known, self.loss.estimator.combines))
+        mask, compared = ([each.view(-1, len(pairs.sentences)).sum(0) for each in sums] for sums in found)
+        return torch.stack(mask) if mask else unknown, torch.stack(compared)
 
     def _by_direction(self, matrix: Tensor) -> list[Tensor]:
         """Return a (B, B + H) text × image matrix for each direction, with one row per anchor."""
@@ -159,7 +165,8 @@ class ImageTextObjective:
     def of_embeddings(self, texts: Tensor, images: Tensor, pairs: PairIndices) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         none = texts.new_zeros(len(texts))
-        return ObjectiveTerms(self.loss(texts, images, self._excluded(pairs)), none, none, none.new_zeros(0, len(texts)))
+        unknown = none.new_zeros(0, len(texts))
+        return ObjectiveTerms(self.loss(texts, images, self._excluded(pairs)), none, none, unknown, unknown)
 
     def _excluded(self, pairs: PairIndices) -> Tensor | None:
         """Return (B, B + H) bool: the pairs of a text and an image that are not negatives; None: every pair is."""

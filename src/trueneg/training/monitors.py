@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
+MEANS = ("same-class to positive ratio", "estimated mean", "true mean")
 MASK = ("mask precision", "mask recall", "mask AUC")
 RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them would cost as much as the loss
 
@@ -45,6 +46,35 @@ class Agreement(NamedTuple):
         return [self.marked, self.false, self.ranked]
 
 
+class Means(NamedTuple):
+    """What debiasing assumes and estimates, for each of A anchors with positive logit p and negative logits u.
+
+    Attributes:
+        ratio: (A,) mean of e^u over the negatives of the anchor's own class, divided by e^p, if it has any, else 0. A debiased
+            loss uses e^p in place of that mean; a ratio below 1 means that it subtracts too much.
+        with_same: (A,) 1 if the anchor has negatives of its own class, else 0.
+        estimated: (A,) the objective's own N·g, divided by N.
+        known: (A,) 1 if the anchor's class is known and N·g is a mass of negatives, else 0.
+        true: (A,) mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate, or 0.
+        with_true: (A,) 1 if there are such negatives, else 0.
+    """
+
+    ratio: Tensor
+    with_same: Tensor
+    estimated: Tensor
+    known: Tensor
+    true: Tensor
+    with_true: Tensor
+
+    def values(self) -> list[Tensor]:
+        """Return the mean of each kind over the anchors that have it; the fields may be sums over several of them."""
+        return [value / number.clamp(min=1) for value, number in zip(self[::2], self[1::2], strict=True)]
+
+    def weights(self) -> list[Tensor]:
+        """Return the number of anchors that have each of :meth:`values`."""
+        return list(self[1::2])
+
+
 class ObjectiveTerms(NamedTuple):
     """Loss of a batch of pairs; for each pair, the share of its anchors at the bound and the share of its negatives removed.
 
@@ -56,12 +86,14 @@ class ObjectiveTerms(NamedTuple):
             is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
         mask: (5, B) :class:`Agreement` of the pairs' anchors with the known matches, summed over directions; (0, B) if the
             objective marks nothing, or nothing is known.
+        means: (6, B) :class:`Means` of the pairs' anchors, summed over directions; (0, B) if nothing is known.
     """
 
     loss: Tensor
     at_bound: Tensor
     removed: Tensor
     mask: Tensor
+    means: Tensor
 
 
 def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequence[Tensor]) -> Agreement:
@@ -91,6 +123,32 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequen
         hits, marks, positives = (each.sum(1).double() for each in (truth & marked, marked, truth))
         parts.append(Agreement(hits, marks, positives, area, ranked))
     return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+def means(terms: ContrastiveTerms, same: Sequence[Tensor], labelled: Sequence[Tensor], estimates: bool = True) -> Means:
+    """Compare what a debiased loss assumes and estimates with the truth.
+
+    Args:
+        terms: terms of a loss.
+        same: (A, K) bool per direction, whether a column has the anchor's class.
+        labelled: bool per direction, broadcastable to (A, K), whether this is known.
+        estimates: whether the loss's N·g is a mass of negatives.
+    """
+    log_masses, positives = terms.log_negative_mass.double(), terms.positive[:, 0].double()
+    parts = []
+    for number, logits in enumerate(terms.logits):
+        anchors = slice(number * len(logits), (number + 1) * len(logits))
+        # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the network.
+        mass, valid = logits.double().exp(), ~logits.isneginf()  # a mass of 0 where a column is no negative
+        known = valid & labelled[number]
+        alike, other = same[number] & known, known & ~same[number]
+        (of_same, same_count), (of_true, true_count) = (((mass * each).sum(1), each.sum(1)) for each in (alike, other))
+        ratio, true = of_same / same_count.clamp(min=1) / positives[anchors].exp(), of_true / true_count.clamp(min=1)
+        estimated = log_masses[anchors].exp() / valid.sum(1).clamp(min=1)
+        flags = (same_count > 0, known.any(1) & estimates, true_count > 0)
+        values = zip((ratio, estimated, true), flags, strict=True)
+        parts.append([each for value, flag in values for each in (value * flag, flag.double())])
+    return Means(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
 def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,25 +199,22 @@ class RunningMeans(nn.Module):
 class ViewMonitors(RunningMeans):
     """Monitors for two-view training.
 
-    For every anchor of known class with positive logit p and negative logits u:
+    For every anchor of known class:
 
     * share at the bound: whether the estimate of the negative mass was replaced by its lower bound;
-    * same-class to positive ratio: mean of e^u over the negatives of the anchor's own class, divided by e^p. A debiased loss
-      uses e^p in place of that mean; a ratio below 1 means that it subtracts too much;
-    * estimated mean: the objective's own N·g, divided by N;
-    * true mean: the mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate;
+    * same-class to positive ratio, estimated mean and true mean (:class:`Means`);
     * precision, recall and AUC of the negatives marked as false, for objectives that mark some (:func:`agreement`).
 
     Args:
         rare: (C,) bool, whether a class is rare.
         device: device used for training.
         marks: whether the objective marks negatives.
+        estimates: whether the objective's N·g is a mass of negatives.
     """
 
-    def __init__(self, rare: Tensor, device: torch.device, marks: bool = False):
-        values = ("share at bound", "same-class to positive ratio", "estimated mean", "true mean")
-        super().__init__(("loss",), (*values, *(MASK if marks else ())), GROUPS[:2], device)
-        self._rare, self._marks = rare.to(device), marks
+    def __init__(self, rare: Tensor, device: torch.device, marks: bool = False, estimates: bool = True):
+        super().__init__(("loss",), ("share at bound", *MEANS, *(MASK if marks else ())), GROUPS[:2], device)
+        self._rare, self._marks, self._estimates = rare.to(device), marks, estimates
 
     @torch.no_grad()
     def add(self, terms: ContrastiveTerms, labels: Tensor) -> None:
@@ -169,23 +224,11 @@ class ViewMonitors(RunningMeans):
             terms: terms of the loss for its 2B anchors.
             labels: (B,) classes of the images; below 0 if unknown.
         """
-        # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the network.
-        positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 for the anchor's own sample
-        same = (labels[:, None] == labels).repeat(2, 2)
-        same_count = same.sum(1) - 2  # without both views of its own sample
-        labelled = (labels >= 0).repeat(2)
-        true = labelled & ~same
-        true_count = true.sum(1)
-        same_mass = (mass * same).sum(1)
-        values = [
-            terms.at_bound,
-            same_mass / same_count.clamp(min=1) / positive.exp(),
-            terms.log_negative_mass.double().exp() / (mass.shape[1] - 2),
-            (mass * true).sum(1) / true_count.clamp(min=1),
-        ]
-        every, rare = torch.ones_like(positive), self._rare[labels.clamp(min=0)].repeat(2)
+        same, labelled = (labels[:, None] == labels).repeat(2, 2), (labels >= 0).repeat(2)
+        truth = means(terms, [same], [labelled], self._estimates)
+        rare = self._rare[labels.clamp(min=0)].repeat(2)
         members = torch.stack([labelled & ~rare, labelled & rare])
-        counted = [every, same_count > 0, every, true_count > 0]
+        values, counted = [terms.at_bound, *truth.values()], [torch.ones_like(terms.at_bound), *truth.weights()]
         if self._marks:
             mask = agreement(terms, [same], [labelled])
             values, counted = values + mask.values(), counted + mask.weights()
@@ -197,12 +240,14 @@ class PairMonitors(RunningMeans):
 
     Args:
         groups: (S,) class group of each training sentence: 0 common, 1 rare, 2 unknown.
-        marks: whether the objective marks negatives, and the source knows which are false.
+        compares: whether the source knows which negatives are false, and the objective has negatives.
+        marks: whether the objective marks such negatives.
     """
 
-    def __init__(self, groups: Tensor, marks: bool = False):
+    def __init__(self, groups: Tensor, compares: bool = False, marks: bool = False):
         scalars = ("loss", "contrastive loss", "masked word loss", "similarity of pairs")
-        super().__init__(scalars, ("share at bound", "share removed", *(MASK if marks else ())), ("", *GROUPS), groups.device)
+        values = ("share at bound", "share removed", *(MEANS if compares else ()), *(MASK if marks else ()))
+        super().__init__(scalars, values, ("", *GROUPS), groups.device)
         self._groups = groups
 
     @torch.no_grad()
@@ -219,7 +264,8 @@ class PairMonitors(RunningMeans):
         members = torch.stack([every.bool(), *(groups == number for number in range(len(GROUPS)))])
         scalars = [terms.loss.double() + masked_loss.double(), terms.loss, masked_loss, positive.double().mean()]
         values, counted = [terms.at_bound, terms.removed], [every, every]
-        if len(terms.mask):
-            mask = Agreement(*terms.mask)
-            values, counted = values + mask.values(), counted + mask.weights()
+        for kind, sums in ((Means, terms.means), (Agreement, terms.mask)):
+            if len(sums):
+                found: Any = kind(*sums)
+                values, counted = values + found.values(), counted + found.weights()
         self._add(scalars, members, values, counted)

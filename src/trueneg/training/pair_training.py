@@ -42,7 +42,7 @@ class PairTraining(TrainingRun):
         self.loss = self.objective.loss.to(self.device)
         self.each_part = similarity.get("combined") == "losses"
         self.optimizer = optimizer_of(nn.ModuleList([self.network, self.loss]), settings["training"])
-        self.monitors = PairMonitors(self.data.groups, self.objective.marks)
+        self.monitors = PairMonitors(self.data.groups, self.objective.compares, self.objective.marks)
 
     def _embed(self, inputs: Any, model: Any) -> tuple[Tensor, ImageEmbeddings]:
         """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""

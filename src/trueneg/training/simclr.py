@@ -60,7 +60,8 @@ class SimCLR(TrainingRun):
         rate, decay = training["learning_rate"], training["weight_decay"]
         groups = [{"params": self.network.parameters()}, {"params": self.loss.parameters(), "weight_decay": 0.0}]
         self.optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
-        self.monitors = ViewMonitors(self.data.rare, self.device, marks=marks_negatives(self.loss))
+        marks, estimates = marks_negatives(self.loss), self.loss.estimator.combines
+        self.monitors = ViewMonitors(self.data.rare, self.device, marks, estimates)
         self.embed = compiled_embedding() if training["compile"] else embed_views
         return len(self.data.images)
 

@@ -27,7 +27,7 @@ KEYS = ["dataset", "objective", "epoch"]
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the monitors of a trained study; some are for image studies only, others for image–text studies only."""
+    """Declare the monitors of a trained study; some need known classes, others pairs."""
     if not isinstance(study, TrainedStudy):
         return []
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
@@ -42,11 +42,13 @@ def drawings(study: Study) -> list[Drawing]:
         caption = (
             "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
         )
-        return [*drawings, Drawing("positive_similarity", by_objective, title, caption, CURVES, options)]
+        drawings.append(Drawing("positive_similarity", by_objective, title, caption, CURVES, options))
+        if not study.provided.get("known matches"):
+            return drawings
     options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": GROUPS, "reference": 1}
-    title = "Similarity to images of the same class relative to the positive"
+    title = "Similarity to samples of the same class relative to the positive"
     caption = (
-        "Mean of exp(similarity) to images of the same class, divided by that to the positive. Debiased losses assume 1; where "
+        "Mean of exp(similarity) to samples of the same class, divided by that to the positive. Debiased losses assume 1; where "
         "the ratio is lower, they subtract more than the mass of the false negatives."
     )
     drawings.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
