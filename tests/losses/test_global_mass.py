@@ -230,6 +230,13 @@ def test_invalid_input_is_refused(call, message):
         call()
 
 
+def test_a_guides_similarity_does_not_stand_for_an_average():
+    loss = RankingLoss(torch.nn.Identity(), GlobalMass(filtered=True), same_text=False)
+    columns = [{"sentence_embedding": uniform(column, 3, 4)} for column in (0, 1)]
+    with pytest.raises(ValueError, match="positive_similarity is missing; global"):
+        loss(columns)
+
+
 def test_it_compiles_without_a_graph_break():
     loss = functools.partial(CrossModalLoss(GlobalMass(0.5)), positive_similarity=torch.zeros(8))
     similarity = uniform(0, 4, 4)

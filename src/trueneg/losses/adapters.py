@@ -240,7 +240,10 @@ class RankingLoss(CrossModalLoss):
                 anchors, candidates = _joint(anchors, candidates) if self.contrast == "joint" else (anchors, candidates)
             everyone, rank = gathered_rows(candidates.detach(), len(anchors), self.gather_distributed)
             similarity = anchors @ everyone.mT
-        return {"negative_similarity": similarity, "positive_similarity": similarity.diagonal(rank * len(anchors))}
+        rated = {"negative_similarity": similarity}
+        if self.estimator.needs_positive_similarity:  # GlobalMass takes averages in its place, so it would accept this silently
+            rated["positive_similarity"] = similarity.diagonal(rank * len(anchors))
+        return rated
 
     def _rated(self, features: Features) -> Mapping[str, Tensor]:
         """Return the guide's output for a column tokenised for the model."""
