@@ -226,6 +226,19 @@ def test_the_true_mean_is_drawn_beside_the_estimate():
         np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
 
 
+def test_without_groups_the_true_mean_is_drawn_for_every_data_set():
+    curves = CURVES.rename(columns=lambda name: name.removesuffix(" common"))
+    figure = monitors.true_negative_mean(SimpleNamespace(curves=curves, note_on=lambda *drawn: ""), groups=("",))
+    plots = {plot.get_title(): plot for plot in figure.axes}
+    datasets = curves["dataset"].unique()
+    assert len(datasets) > 1
+    for dataset in datasets:
+        of_plot = of(curves, dataset=dataset, objective="DCL-true").groupby("epoch")
+        lines = plots[f"DCL-true\n{dataset}"].lines
+        for line, column in zip(lines, ("estimated mean", "true mean"), strict=True):
+            np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
+
+
 def test_the_same_class_ratio_has_a_line_at_one():
     plot = curves_of(CURVES, "same_class_ratio").axes[0]
     assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)

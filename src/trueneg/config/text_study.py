@@ -95,7 +95,7 @@ class TextStudy(TrainedStudy):
         masks = 0 not in values_of(self.projection.dropout) and {*values_of(self.projection.name)} <= {"residual", "mlp"}
         # Towers of open_clip have no dropout of their own.
         has_dropout = any(tower.train != FROZEN and not isinstance(tower, OpenClipTextSettings) for tower in towers)
-        if self.dataset.positives == "dropout" and not (masks or has_dropout):
+        if "dropout" in values_of(self.dataset.positives) and not (masks or has_dropout):
             problem = ".dataset.positives is dropout, but neither a head nor a trained tower has dropout"
             raise ValueError(f"{problem}, so a text and its positive are equal; set projection.dropout of a residual or mlp head")
         return self
@@ -104,7 +104,10 @@ class TextStudy(TrainedStudy):
     def provided(self) -> dict[str, bool]:
         data = self.dataset
         needs = dict.fromkeys(("labels", "known matches", "known class probabilities"), data.labelled)
-        needs |= {"given pairs or labels": data.positives == "given" or data.labelled, "rated pairs": data.rated is not None}
+        needs |= {
+            "given pairs or labels": values_of(data.positives) == ["given"] or data.labelled,
+            "rated pairs": data.rated is not None,
+        }
         return needs | {LANGUAGE_MODEL: data.text is not None}
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the monitors of a trained study; some need known classes, others pairs."""
     if not isinstance(study, TrainedStudy):
         return []
+    groups = GROUPS if isinstance(study, ImageStudy) else ("",)
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
     caption = "Losses of different objectives are different quantities: compare their shapes, not their values."
     drawings = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
@@ -45,7 +46,7 @@ def drawings(study: Study) -> list[Drawing]:
         drawings.append(Drawing("positive_similarity", by_objective, title, caption, CURVES, options))
         if not study.provided.get("known matches"):
             return drawings
-    options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": GROUPS, "reference": 1}
+    options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": groups, "reference": 1}
     title = "Similarity to samples of the same class relative to the positive"
     caption = (
         "Mean of exp(similarity) to samples of the same class, divided by that to the positive. Debiased losses assume 1; where "
@@ -55,7 +56,7 @@ def drawings(study: Study) -> list[Drawing]:
     title = "Mean over true negatives, estimated and true"
     of_labels = "and the true mean according to the labels"
     caption = f"Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, {of_labels}."
-    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES)]
+    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, {"groups": groups})]
 
 
 def by_objective(
@@ -77,11 +78,19 @@ def by_objective(
     return figure
 
 
-def true_negative_mean(gathered: Gathered) -> Figure:
-    """Plot each objective's estimate of the mean e^s over true negatives, and the true value, on the primary data set."""
-    means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
+def true_negative_mean(gathered: Gathered, groups: Sequence[str] = GROUPS) -> Figure:
+    """Plot each objective's estimate of the mean e^s over true negatives, and the true value.
+
+    With several groups of classes, there is one panel per group and objective on the primary data set; else, per data set and
+    objective.
+    """
+    curves = gathered.curves if len(groups) == 1 else gathered.curves[gathered.curves["dataset"] == gathered.dataset]
+    means = over_seeds(curves, list(MEANS), groups)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
+    if len(groups) == 1:
+        note = gathered.note_on({*means["dataset"]}, {*means["objective"]})
+        return by_epoch(means, ["dataset", "objective"], "{1}\n{0}", "monitor", MEANS, "Mean of exp(similarity)", note)
     note = f"Data set: {gathered.dataset}. {gathered.note_on({gathered.dataset}, {*means['objective']})}"
     return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, "Mean of exp(similarity)", note)
 

@@ -68,7 +68,7 @@ class TextPairSettings(Settings):
 
     text: str | None = technical(None, "likelihood study of the same texts, which provides class probabilities; none: none")
     corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
-    positives: Literal["given", "same_label", "dropout"] = Field(
+    positives: Sweepable[Literal["given", "same_label", "dropout"]] = Field(
         "same_label",
         description="given: pairs of the table; same_label: another text with the label, which stands for pairs of a class that "
         "nobody names, so only what declares labels sees it; dropout: the text itself, with other dropout masks",

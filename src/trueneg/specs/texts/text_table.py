@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, technical
+from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, technical, values_of
 from trueneg.specs.texts.base import TextPairSettings
 
 
@@ -42,10 +42,11 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
 
     @model_validator(mode="after")
     def _columns_fit(self):
-        if (self.positives == "given") != (self.positive_column is not None):
-            raise ValueError(f".positives is {self.positives}; set .positive_column if, and only if, .positives is given")
-        if self.negative_columns and self.positives != "given":
+        positives = values_of(self.positives)
+        if ("given" in positives) != (self.positive_column is not None):
+            raise ValueError(f".positives is {', '.join(positives)}; set .positive_column if, and only if, .positives is given")
+        if self.negative_columns and positives != ["given"]:
             raise ValueError(".negative_columns needs .positives: given; remove it")
-        if self.label_column is None and (self.positives == "same_label" or self.labels is not None):
+        if self.label_column is None and ("same_label" in positives or self.labels is not None):
             raise ValueError(".label_column is missing; .positives: same_label and .labels need labels")
         return self
