@@ -125,6 +125,21 @@ class TestPairs:
         cosines = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1)
         torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-5, atol=1e-6)
 
+    @pytest.mark.parametrize("section", ["encoder", "text_encoder"])
+    def test_permuted_vectors_are_those_of_other_samples(self, pairs, section):
+        """Each of the training samples' vectors belongs to one other sample, or to all sentences with one other text."""
+        guide = {section: self.towers(pairs)[section]}
+        plain, permuted, again = (
+            self.started(pairs, OBJECTIVES[0], guide | {"permuted": value}).guide.features for value in (False, True, True)
+        )
+        (key,) = plain
+        assert torch.equal(permuted[key], again[key])
+        distinct = [side[key].unique(dim=0, return_inverse=True) for side in (plain, permuted)]
+        assert torch.equal(distinct[0][0], distinct[1][0])
+        assert len(set(zip(*(inverse.tolist() for _, inverse in distinct), strict=True))) == len(distinct[0][0])
+        same = (plain[key] == permuted[key]).all(1).double().mean().item()
+        assert same < 0.2
+
     def test_two_towers_of_one_space_compare_texts_with_images(self, pairs):
         source, subset, _ = pairs
         generator, texts = np.random.default_rng(0), distinct_texts(source)

@@ -14,6 +14,7 @@ from trueneg.specs.encoders import (
     VectorSettings,
 )
 from trueneg.specs.guides.base import CosineGuide
+from trueneg.specs.settings import Boolean
 
 
 def _frozen(tower: Any) -> Any:
@@ -35,6 +36,7 @@ class TowerGuide(CosineGuide):
     IMPLEMENTATION = "trueneg.training.guides.encoder:EncoderGuide"
 
     name: Literal["encoder"]
+    permuted: Boolean = Field(False, description="control: each image and text gets the vector of another one, drawn at random")
 
 
 class ImageTowerGuide(TowerGuide):

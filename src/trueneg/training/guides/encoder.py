@@ -7,7 +7,10 @@ from trueneg.training.guides.features import FeatureGuide
 
 
 class EncoderGuide(FeatureGuide):
-    """The cosine of the vectors that frozen towers make of unaugmented images, of texts, or of both in one space."""
+    """The cosine of frozen towers' vectors of unaugmented images, of texts, or of both in one space.
+
+    If permuted, each has the vector of another one, drawn at random; equal texts still share a vector.
+    """
 
     def training_features(self) -> dict[str, Tensor]:
         frozen, data, features = self.run.frozen, self.run.data, dict[str, Tensor]()
@@ -17,6 +20,10 @@ class EncoderGuide(FeatureGuide):
             else:
                 rows = {"sentences": torch.tensor([frozen.rows[text] for text in data.source.sentences["sentence"]])}
             for key, chosen in data.of_training(rows).items():
+                if self.settings.get("permuted"):
+                    distinct, places = chosen.cpu().unique(return_inverse=True)
+                    order = torch.randperm(len(distinct), generator=self.run.generator(f"permuted {section}"))
+                    chosen = distinct[order][places]
                 # Only the training rows are read; the first version is the sample itself, and the first vector that of all of it.
                 features[key] = torch.from_numpy(stored.values[chosen.cpu().numpy(), 0, :, 0]).to(self.run.device)
         return features

@@ -1,0 +1,64 @@
+"""The numbers in the pages of results are those of their csv files, which tests/docs/test_committed_results.py recomputes."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from tests.docs.pages import ROOT
+
+PAGES = {
+    # page: measurements of the columns of its comparisons
+    "banking77": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
+}
+NUMBER = r"[+−]?\d+\.\d+"
+
+
+def points(value):
+    """A difference in points with one decimal, or two if one would show 0."""
+    text = f"{100 * value:+.1f}"
+    return (f"{100 * value:+.2f}" if float(text) == 0 else text).replace("-", "−")
+
+
+def shown(row):
+    return f"{points(row['difference'])} [{points(row['difference low'])}, {points(row['difference high'])}]"
+
+
+def measured(contrasts, measurement):
+    chosen = contrasts[(contrasts[list(measurement)] == pd.Series(measurement)).all(axis="columns") & contrasts["group"].isna()]
+    return {row["contrast"]: row for row in chosen.to_dict("records")}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_comparison_is_that_of_the_csv(page):
+    contrasts = pd.read_csv(ROOT / f"docs/results/{page}_contrasts.csv")
+    columns = [measured(contrasts, measurement) for measurement in PAGES[page]]
+    lines = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").splitlines()
+    compared = set()
+    for line in lines:
+        cells = [cell.strip().replace(r"\*", "*") for cell in line.strip("|").split("|")]
+        if line.startswith("|") and " − " in cells[0] and "[" in line:
+            contrast = re.sub(r"^\(\w\) ", "", cells[0])
+            expected = []
+            for by_contrast in columns:
+                row = by_contrast[contrast]
+                is_tested = not pd.isna(row["p Holm"])
+                outcome = row["outcome"].split(" (")[0] if is_tested else "interval only"
+                star = "*" if is_tested and row["p Holm"] < 0.05 else ""
+                expected.append((shown(row), outcome, star))
+            assert cells[1:3] == list(expected[0][:2]), line
+            for cell, (text, _, star) in zip(cells[3:], expected[1:], strict=True):
+                assert cell == text.replace(" [", f"{star} [", 1), line
+            compared.add(contrast)
+    tested = {contrast for contrast, row in columns[0].items() if row["family"] not in ("others",)}
+    assert compared >= tested - {""}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_interval_in_the_text_is_in_the_csv(page):
+    contrasts = pd.read_csv(ROOT / f"docs/results/{page}_contrasts.csv")
+    text = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").replace(r"\*", "").replace("*", "")
+    known = {shown(row) for row in contrasts.to_dict("records")}
+    stated = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", " ".join(text.split()))
+    assert stated
+    assert set(stated) <= known
