@@ -10,16 +10,19 @@ import torch
 from tests.evaluation.finished_runs import write_runs
 from tests.text.models import saved
 from tests.textures import settings_of
-from trueneg.data.pairs.pair_source import PairSource, write_pairs
+from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
-from trueneg.evaluation.human_ratings import areas_within_anchors, calibration, calibration_error
+from trueneg.evaluation.human_ratings import areas_within_anchors, calibration, calibration_error, false_negatives
 from trueneg.evaluation.implied_scores import false_negative_probability
 from trueneg.evaluation.pair_features import embed_images, similarities
+from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import rated_pairs
-from trueneg.evaluation.rating_runs import rate_references, rate_runs
+from trueneg.evaluation.rating_runs import of_references, rate_references, rate_runs
 from trueneg.evaluation.rating_summary import gather_ratings
 from trueneg.stats.comparison import paired_differences
+from trueneg.training.frozen import Frozen
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -195,6 +198,26 @@ def test_reference_rankings_separate_false_negatives(world):
     drawn, nearest = (summary.loc[(f"TF-IDF, {how}", "image", 2.5), "AUC"] for how in ("drawn", "nearest"))
     assert drawn <= nearest + 0.02
     assert {"language model, drawn", "language model, mean"} <= set(summary.index.get_level_values(0))
+
+
+def test_a_frozen_text_tower_is_a_reference(world):
+    folder, networks, _ = world
+    texts = distinct_texts(SOURCE)
+    vectors = np.random.default_rng(3).standard_normal((len(texts), 1, 5, 1)).astype(np.float32)
+    frozen = Frozen(texts=StoredFeatures(vectors, None, "", ""), rows={text: row for row, text in enumerate(texts)})
+    run = EmbeddedRun("r", networks["CL", 0]._replace(frozen=frozen), read_pairs(folder / "source.npz"), SUBSETS[0], CPU)
+    pairs = rated_pairs(run.source, rated(), run.subset.test)
+    areas = of_references(run, pairs, {})[0].set_index(["score", "anchors", "threshold"])
+    units = vectors[:, 0, :, 0] / np.linalg.norm(vectors[:, 0, :, 0], axis=1, keepdims=True)
+    cosines = units @ units.T
+    places = {text: row for row, text in enumerate(texts)}
+    scores = []
+    for text, image in zip(pairs.text, pairs.image, strict=True):
+        own = [places[pairs.texts[number]] for number in pairs.own_texts[image]]
+        scores.append(max(cosines[places[pairs.texts[text]], other] for other in own))
+    expected = areas_within_anchors(np.float32(scores), false_negatives(pairs.ratings), pairs.anchor_names("image")[pairs.image])
+    found = areas.loc[("text tower, nearest", "image", 2.5)].set_index("anchor")["area"]
+    np.testing.assert_allclose(found[expected["anchor"]], expected["area"], atol=0.01)
 
 
 def test_eta_is_reported_with_the_rate_of_each_caption(world):

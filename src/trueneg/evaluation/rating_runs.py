@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
@@ -50,7 +51,7 @@ def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
 
 
 def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
-    """Evaluate reference scores that need no trained network: expert agreement, TF-IDF, the language model's embeddings, and η.
+    """Evaluate scores that need no training: expert agreement, TF-IDF, η, and embeddings by a language model or a frozen tower.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
@@ -109,6 +110,10 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
         "TF-IDF": csr_array(vectors.transform(rated.texts)),
         "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),
     }
+    frozen = run.networks.frozen
+    if frozen.texts is not None:
+        tower = torch.from_numpy(frozen.texts.values[[frozen.rows[text] for text in rated.texts], 0, :, 0])
+        features["text tower"] = functional.normalize(tower, dim=1).numpy()
     scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
     captions = eta_rows(rated)
     return [anchor_rows({"one expert": expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]

@@ -27,7 +27,7 @@ EXPERT = "one expert"
 # References that need no trained network: name in the summary, and display name.
 REFERENCES = {
     f"{scorer}, {kind}": f"{scorer}, {captions}"
-    for scorer in ("TF-IDF", "language model")
+    for scorer in ("TF-IDF", "language model", "text tower")
     for kind, captions in (("drawn", "one caption"), ("mean", "mean of five"), ("nearest", "nearest of five"))
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
