@@ -61,6 +61,18 @@ def test_controls_follow_the_selected_a_and_k_of_the_language_model():
         load_configuration({"words": tiny_words(), "tuned": world}, "study.yaml")
 
 
+def test_an_objective_without_a_temperature_is_tuned_by_its_own_settings():
+    world = tiny_world(tuning={"seeds": [100, 101]})
+    world["objectives"] |= {name: {"name": name.lower(), "logit_scale": [5, 10]} for name in ("CL", "Oracle")}
+    world["objectives"]["ReCo"] = {"name": "reco", "negative_weight": [0.3, 0.6]}
+    study = load_configuration({"words": tiny_words(), "tuned": world}, "study.yaml").studies["tuned"]
+    (choices,) = (job.choices for job in runs.jobs("tuned", study) if job.objective == "ReCo" and not job.is_pilot)
+    assert [choice.runs[0].settings["objective"]["negative_weight"] for choice in choices.values()] == [0.3, 0.6]
+    world["objectives"]["ReCo"] = {"name": "hcl", "class_probability": 0, "beta": [0.5, 1]}
+    with pytest.raises(UserError, match=r"objectives\.ReCo sweeps beta"):
+        load_configuration({"words": tiny_words(), "tuned": world}, "study.yaml")
+
+
 def test_a_follower_keeps_what_it_states():
     study = tuned_study()
     study["objectives"]["Hardness"]["beta"] = 1.5

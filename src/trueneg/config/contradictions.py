@@ -35,7 +35,7 @@ from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "texts", "benchmarks", "language_models", "logs", "timings")
-TEMPERATURES = ("temperature", "logit_scale")  # every tuned objective must sweep one of these
+TEMPERATURES = ("temperature", "logit_scale")  # every tuned objective must sweep one of these, if they matter to it
 
 
 def contradictions(configuration: Configuration) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
     for name, variants in tuned.items():
         first, *others = map(json.loads, variants.values())
         varied = [field for field, value in first.items() if any(other[field] != value for other in others)]
-        if not set(varied) & set(TEMPERATURES):
+        if study.objectives[name].SCALED and not set(varied) & set(TEMPERATURES):
             yield f"objectives.{name} sweeps {', '.join(varied)}; expected {' or '.join(TEMPERATURES)} among its sweeps"
     for follower, family in tuning.follow.items():
         yield from _follower(study, follower, family, tuned)

@@ -83,6 +83,7 @@ class Objective(Settings):
         LOSS: name of the loss in :func:`trueneg.losses.build`; None: the objective's name.
         OF_TRAINING: settings that the training uses, and not the loss.
         TRAINED: whether there is anything to train.
+        SCALED: whether a temperature or logit scale multiplies the similarities, so that tuning must include it.
         NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
         MASKS_WORDS: whether it masks words, which needs a BERT of this project.
         MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
@@ -97,6 +98,7 @@ class Objective(Settings):
         {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report", "same_text"}
     )
     TRAINED: ClassVar[bool] = True
+    SCALED: ClassVar[bool] = True
     NEEDS_POOLED: ClassVar[bool] = False
     MASKS_WORDS: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False

@@ -13,6 +13,7 @@ class Orthogonalising(PairLoss):
 
     IMPLEMENTED_IN = ("losses/relaxed.py",)
     NEEDS_POOLED = True
+    SCALED = False
     SEVERAL_POSITIVES = False
 
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
