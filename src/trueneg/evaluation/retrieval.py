@@ -152,7 +152,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         ks: list lengths.
 
     Returns:
-        The metric ``chance`` at each k from text to image, and from image to text.
+        The metric ``chance`` at each k from text to image, and from image to text, and the mean over all of them.
 
     Example:
         >>> by_chance = chance_recall_both_ways(np.array([[1, 0], [1, 0], [0, 1]]), ks=(1,))
@@ -166,7 +166,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         for k in ks:
             missed = np.prod([np.maximum(irrelevant - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
             recalls[Metric("chance", direction, k)] = float(1 - missed.mean())
-    return recalls
+    return recalls | {Metric("chance"): float(np.mean(list(recalls.values())))}
 
 
 def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:

@@ -29,7 +29,7 @@ class RetrievalSettings(ListSettings):
             yield from self.chance(measured) or ()
 
     def chance(self, measured: Measurement) -> dict[Measurement, str] | None:
-        return {measured._replace(metric="chance"): ""} if measured.metric == "R" and measured.k else None
+        return {measured._replace(metric="chance"): ""} if measured.metric == "R" else None
 
 
 TASK = RetrievalSettings
