@@ -228,10 +228,11 @@ def test_the_true_mean_is_drawn_beside_the_estimate():
 
 def test_without_groups_the_true_mean_is_drawn_for_every_data_set():
     curves = CURVES.rename(columns=lambda name: name.removesuffix(" common"))
-    figure = monitors.true_negative_mean(SimpleNamespace(curves=curves, note_on=lambda *drawn: ""), groups=("",))
+    gathered = SimpleNamespace(curves=curves, note_on=lambda *drawn: "")
+    figure = monitors.true_negative_mean(gathered, groups=("",), families=["DCL-true"])
     plots = {plot.get_title(): plot for plot in figure.axes}
     datasets = curves["dataset"].unique()
-    assert len(datasets) > 1
+    assert len(plots) == len(datasets) > 1
     for dataset in datasets:
         of_plot = of(curves, dataset=dataset, objective="DCL-true").groupby("epoch")
         lines = plots[f"DCL-true\n{dataset}"].lines

@@ -56,7 +56,11 @@ def drawings(study: Study) -> list[Drawing]:
     title = "Mean over true negatives, estimated and true"
     of_labels = "and the true mean according to the labels"
     caption = f"Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, {of_labels}."
-    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, {"groups": groups})]
+    options = {"groups": groups}
+    if not isinstance(study, ImageStudy):  # these compare many methods, of which only those with an η estimate this mean
+        with_eta = [name for name, objective in study.objectives.items() if hasattr(objective, "class_probability")]
+        options["families"] = (study.primary.baseline, *with_eta)
+    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, options)]
 
 
 def by_objective(
@@ -78,13 +82,15 @@ def by_objective(
     return figure
 
 
-def true_negative_mean(gathered: Gathered, groups: Sequence[str] = GROUPS) -> Figure:
+def true_negative_mean(gathered: Gathered, groups: Sequence[str] = GROUPS, families: Sequence[str] | None = None) -> Figure:
     """Plot each objective's estimate of the mean e^s over true negatives, and the true value.
 
     With several groups of classes, there is one panel per group and objective on the primary data set; else, per data set and
-    objective.
+    objective. `families` names the objectives to show, whatever their variant; None: all.
     """
     curves = gathered.curves if len(groups) == 1 else gathered.curves[gathered.curves["dataset"] == gathered.dataset]
+    if families is not None:
+        curves = curves[curves["objective"].str.partition(",")[0].isin(families)]
     means = over_seeds(curves, list(MEANS), groups)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
