@@ -35,6 +35,7 @@ EXPORTED = {
             "eta_quality",
         )
     },
+    "banking77": "banking77_tuned",
     "tuned_baseline": "tuned_baseline_small",
     "tuned_baseline_probe": "tuned_baseline_probe",
 }
@@ -65,8 +66,8 @@ def test_committed_numbers_are_those_of_the_exported_rows(name, study):
 
 def test_the_evidence_is_small():
     files = [path for path in (ROOT / "evidence").rglob("*") if path.is_file()]
-    assert len(files) <= 70  # at most 120 after further studies
-    assert sum(path.stat().st_size for path in files) <= 8e6  # at most 12 MB
+    assert len(files) <= 120
+    assert sum(path.stat().st_size for path in files) <= 12e6
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name)
@@ -80,9 +81,10 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
         assert protocol.date
 
 
-def test_the_committed_winners_are_those_of_the_evidence():
-    winners = json.loads((ROOT / "docs/results/tuned_baseline_winners.json").read_text())
-    assert read_evidence(ROOT / "evidence/tuned_baseline_small").description.tuning == Decision.of(winners)
+@pytest.mark.parametrize("name", ["banking77", "flickr8k_soft_targets", "tuned_baseline"])
+def test_the_committed_winners_are_those_of_the_evidence(name):
+    winners = json.loads((ROOT / f"docs/results/{name}_winners.json").read_text())
+    assert read_evidence(ROOT / "evidence" / EXPORTED[name]).description.tuning == Decision.of(winners)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,6 +98,9 @@ def test_committed_comparisons_follow_from_the_committed_rows(name, monkeypatch)
         differences, test = own - baseline, stats.ttest_rel(own, baseline)
         low, high = test.confidence_interval(0.95)
         spread = differences.std(ddof=1)
+        if spread == 0:  # equal in all seeds, as two objectives may be in kNN: no interval and no test
+            assert pd.isna([row["difference low"], row["p"]]).all()
+            continue
         detectable = tt_solve_power(effect_size=None, nobs=len(own), alpha=0.05, power=0.8) * spread
         expected = [len(own), differences.mean(), low, high, spread, detectable]
         found = [row[column] for column in ("pairs", "difference", "difference low", "difference high")]
