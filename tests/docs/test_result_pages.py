@@ -61,3 +61,22 @@ def test_each_interval_in_the_text_is_in_the_csv(page):
     stated = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", " ".join(text.split()))
     assert stated
     assert set(stated) <= known
+
+
+@pytest.mark.parametrize(("study", "reference"), [("banking77", ("untrained", None)), ("flickr8k_frozen", ("CL", 10))])
+def test_the_pilot_shows_means_and_standard_errors(study, reference):
+    table = pd.read_csv(ROOT / "docs/results/new_methods_pilot.csv")
+    table = table[table["study"] == study].assign(logit_scale=table["logit_scale"].fillna(0))
+    values = table.set_index(["objective", "logit_scale", "seed"])["value"]
+    page = (ROOT / "docs/results/new_methods_pilot.md").read_text(encoding="utf-8")
+    name, scale = reference
+    subtracted = values[name, scale or 0]
+    assert f"({100 * subtracted.mean():.1f} %)" in page
+    for (objective, own_scale), own in values.groupby(level=[0, 1]):
+        difference = 100 * (own.droplevel([0, 1]) - subtracted)
+        if difference.any():
+            shown = f"{difference.mean():+.1f} ± {difference.std(ddof=1) / len(difference) ** 0.5:.1f}".replace("-", "−")
+            (line,) = [
+                line for line in page.split("logit scale |")[1 + (study != "banking77")].splitlines() if f"| {objective}" in line
+            ]
+            assert line.split("|")[2 + [10, 20, 50, 100].index(own_scale)].strip() == shown
