@@ -454,7 +454,7 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 
 
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
-    always = ["training_loss", "share_at_bound", "positive_similarity"]
+    always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
     tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_by_class", "eta_quality"]
     plain = synthetic_pairs.study()
