@@ -15,6 +15,21 @@ from trueneg.store.run_store import RunStore
 WHOLE = 11  # updates in an epoch of the digits
 
 
+def test_a_checkpoint_from_before_a_monitor_was_added_restarts_the_run(source, tmp_path, caplog):
+    settings = settings_of()
+    with pytest.raises(KilledError):
+        trained(source, settings, tmp_path / "run", stop_after=2)
+    (path,) = (tmp_path / "run").glob(RunStore.CHECKPOINT)
+    training = started(source, settings=settings)
+    training.monitors.register_buffer("added", torch.zeros(3))
+    checkpoint = Checkpoint(tmp_path / "run", "digest", minutes=EVERY_UPDATE, about={})
+    assert checkpoint.restore(training) == []
+    assert training.updates_done == 0
+    assert not path.exists()
+    assert "outdated" in caplog.text
+    assert "starts from the beginning" in caplog.text
+
+
 @pytest.fixture(scope="module")
 def source():
     return load_source("digits")

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Size, Tensor
 
 from trueneg.io.files import atomic_write, write_text
 from trueneg.store.run_store import RunStore
@@ -95,7 +95,9 @@ class Checkpoint(contextlib.AbstractContextManager):
     def restore(self, training: Any) -> list[dict[str, Any]]:
         """Load the last usable checkpoint, if there is one, into a new training object; return the rows of finished epochs."""
         existing = [path for path in (self._path, self._previous) if path.exists()]
-        tensors, values = next(filter(None, map(self._read, existing)), (None, {"rows": []}))
+        shapes = {name: tensor.shape for name, tensor in training.state()[0].items()} if existing else {}
+        usable = filter(None, (self._read(path, shapes) for path in existing))
+        tensors, values = next(usable, (None, {"rows": []}))
         if tensors is not None:
             training.load_state(tensors, values["position"])
             log.info("the run resumes in epoch %d after %d updates of that epoch", training.epoch + 1, training.update)
@@ -140,8 +142,11 @@ class Checkpoint(contextlib.AbstractContextManager):
         write_text(self._path.with_name(RunStore.PROGRESS), json.dumps(progress, indent=2) + "\n")
         self._noted = time.monotonic()
 
-    def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged or its digest differs."""
+    def _read(self, path: Path, shapes: Mapping[str, Size]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged, or not of this run and code.
+
+        A monitor that was added since has no version, but its tensors are missing; optimizers have none before their first step.
+        """
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -149,7 +154,8 @@ class Checkpoint(contextlib.AbstractContextManager):
             values = json.loads(metadata["values"])
             if metadata["checksum"] != _checksum(tensors, metadata["values"]):
                 raise ValueError("its checksum does not match its content")
-            if values["digest"] == self._digest:
+            of_this_code = all(name in tensors and tensors[name].shape == shape for name, shape in shapes.items())
+            if values["digest"] == self._digest and of_this_code:
                 return tensors, values
             kind, reason = "outdated", "was made with different settings, data or versions of the code"
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
