@@ -13,6 +13,7 @@ from tests.studies import first_run, tiny_study
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.run_store import RunStore
 
 # Processes are forked from one that has only imported these modules, which takes milliseconds instead of seconds.
@@ -35,6 +36,24 @@ def without_times(rows: list[dict[str, Any]]) -> str:
     """Return the rows of a run as text, which also compares NaN, without durations."""
     times = {"seconds", "views_per_second", "pairs_per_second"}
     return repr([{key: value for key, value in row.items() if key not in times} for row in rows])
+
+
+def train_to_the_end(run: Any, folder: Path, stop_after: int | None = None) -> list[dict[str, Any]]:
+    """Continue a run from the checkpoint in a folder, or until killed after ``stop_after`` updates; return its rows."""
+    checkpoint, done = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={}), 0
+    rows = checkpoint.restore(run)
+
+    def after_update() -> None:
+        nonlocal done
+        checkpoint.after_update(run, rows)
+        done += 1
+        if done == stop_after:
+            raise KilledError
+
+    while run.epoch < run.epochs:
+        rows.append({"epoch": run.epoch + 1, **run.train_epoch(after_update)})
+        checkpoint.after_epoch(run, rows)
+    return rows
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_the_average_and_the_ratings_equal_loops(rows, columns, count):
         rated = guide.rate(batch)
         torch.testing.assert_close(rated.negative_similarity, (matrix - offset) / (1 - offset))
         torch.testing.assert_close(rated.positive_similarity, (positive - offset) / (1 - offset))
-    assert guide.measured == {"offset of the guide": pytest.approx(offset)}
+    assert guide.measured() == {"offset of the guide": pytest.approx(offset)}
 
 
 def test_pairs_of_a_guide_share_one_average():

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from tests.studies import first_run, tiny_study
-from tests.training.interrupted import EVERY_UPDATE, KilledError, assert_same_weights, new_job, without_times
+from tests.training.interrupted import (
+    EVERY_UPDATE,
+    KilledError,
+    assert_same_weights,
+    new_job,
+    train_to_the_end,
+    without_times,
+)
 from tests.training.test_simclr import settings_of, started
 from trueneg.data.images.loading import load_source
 from trueneg.runtime.checkpoint import Checkpoint
@@ -56,21 +63,7 @@ SETTINGS = {"scheduled": scheduled_settings(3), "equal updates": settings_at_equ
 def trained(source, settings, folder, stop_after=None):
     """Train to the end, or until killed after ``stop_after`` updates; return the run and its rows."""
     training = started(source, settings=settings)
-    checkpoint = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={})
-    rows = checkpoint.restore(training)
-    done = 0
-
-    def after_update():
-        nonlocal done
-        checkpoint.after_update(training, rows)
-        done += 1
-        if done == stop_after:
-            raise KilledError
-
-    while training.epoch < training.epochs:
-        rows.append({"epoch": training.epoch + 1, **training.train_epoch(after_update)})
-        checkpoint.after_epoch(training, rows)
-    return training, rows
+    return training, train_to_the_end(training, folder, stop_after)
 
 
 @pytest.fixture(scope="module")

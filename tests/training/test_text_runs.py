@@ -13,10 +13,9 @@ from tests.models.towers.test_sentence_transformers_tower import folder_of
 from tests.objectives import examples, variants
 from tests.questions import frozen_of, question_source, settings_of, started, subset_of, vectors_of
 from tests.text.models import saved
-from tests.training.interrupted import EVERY_UPDATE, KilledError, assert_same_weights, without_times
+from tests.training.interrupted import KilledError, assert_same_weights, train_to_the_end, without_times
 from trueneg.data.texts.training_split import TextData
 from trueneg.errors import UserError
-from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.settings import tag_of
 from trueneg.training import text_pairs
@@ -114,21 +113,8 @@ def test_a_killed_run_continues_with_the_same_weights_and_rows(sources, tmp_path
     settings = settings_of(STATEFUL[name], projection=DROPOUT, training={"updates": 14})
 
     def trained(folder, stop_after=None):
-        run, done = started(sources[kind], settings), 0
-        checkpoint = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={})
-        rows = checkpoint.restore(run)
-
-        def after_update():
-            nonlocal done
-            checkpoint.after_update(run, rows)
-            done += 1
-            if done == stop_after:
-                raise KilledError
-
-        while run.epoch < run.epochs:
-            rows.append(run.train_epoch(after_update))
-            checkpoint.after_epoch(run, rows)
-        return run, rows
+        run = started(sources[kind], settings)
+        return run, train_to_the_end(run, folder, stop_after)
 
     expected, expected_rows = trained(tmp_path / "whole")
     assert expected.epochs > 1

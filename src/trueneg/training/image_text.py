@@ -91,7 +91,7 @@ class ImageText(PairTraining):
         The shares are measured before any are left out (``own_report``, ``same_text``).
         """
         waiting, self.waited = self.waited / seconds, 0.0
-        of_guide = {} if self.guide is None else self.guide.measured
+        of_guide = {} if self.guide is None else self.guide.measured()
         measured = {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
         return {**measured, **{key: share.item() for key, share in self.shares.items()}, **of_guide}
 

@@ -1,6 +1,7 @@
 """Training on pairs with any objective, shared by image–text and text training."""
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -44,9 +45,9 @@ class PairTraining(TrainingRun):
         self.optimizer = optimizer_of(nn.ModuleList([self.network, self.loss]), settings["training"])
         self.monitors = PairMonitors(self.data.groups, self.objective.compares, self.objective.marks)
 
+    @abstractmethod
     def _embed(self, inputs: Any, model: Any) -> tuple[Tensor, ImageEmbeddings]:
         """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""
-        raise NotImplementedError
 
     def seed_dropout(self) -> None:
         """Seed torch's RNG for the dropout of an update."""

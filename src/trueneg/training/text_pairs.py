@@ -76,7 +76,7 @@ class TextPairs(PairTraining):
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale, the share of negatives with the same text, before any are left out, and any threshold."""
         measured = {"logit_scale": self.model.logit_scale().item(), "share of same text": self.share_of_same_text.item()}
-        return measured | ({} if self.guide is None else dict(self.guide.measured))
+        return measured | ({} if self.guide is None else self.guide.measured())
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.text_networks.read_text_networks` restores."""

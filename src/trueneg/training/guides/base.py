@@ -42,12 +42,7 @@ class Guide(nn.Module):
         settings: the guide's settings or, for a guide of the objective's own, the objective's.
         run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist; a weak reference, because the
             run owns its guide.
-
-    Attributes:
-        measured: values for each epoch's row.
     """
-
-    measured: Mapping[str, float] = {}
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__()
@@ -56,6 +51,10 @@ class Guide(nn.Module):
     def rate(self, batch: Batch) -> Rated:
         """Rate a batch; called without gradients, once per update."""
         raise NotImplementedError
+
+    def measured(self) -> dict[str, float]:
+        """Return values for an epoch's row."""
+        return {}
 
     def after_update(self) -> None:
         """Follow an update of the run's network."""

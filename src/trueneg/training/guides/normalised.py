@@ -41,10 +41,8 @@ class NormalisedGuide(Guide):
         whole = tuple(map(normalised, matrices))
         return Rated(whole if isinstance(rated.negative_similarity, tuple) else whole[0], normalised(rated.positive_similarity))
 
-    @property
-    def measured(self) -> dict[str, float]:  # type: ignore[override]  # a class attribute in other guides
-        """The offset o, besides what the other guide measures."""
-        return {**self.guide.measured, "offset of the guide": self.offset.item()}
+    def measured(self) -> dict[str, float]:
+        return {**self.guide.measured(), "offset of the guide": self.offset.item()}
 
     def after_update(self) -> None:
         self.guide.after_update()

@@ -14,6 +14,7 @@ class SentenceGuide(Guide):
         super().__init__(settings, run)
         data = run.data
         sample = data.epoch(run.training.get("unit"), run.generator("similarity of texts")).sentences[:SAMPLE].to(run.device)
+        self._threshold: float | None = None
         self.similarity = TextSimilarity(embeddings_of(data.source, data.texts, run.device), data.text_of, sample)
 
     def rate(self, batch: Batch) -> Rated:
@@ -23,5 +24,8 @@ class SentenceGuide(Guide):
         if "threshold" not in settings:
             return settings
         threshold = self.similarity.threshold(settings["threshold"])
-        self.measured = {"similarity threshold": threshold}
+        self._threshold = threshold
         return settings | {"threshold": threshold}
+
+    def measured(self) -> dict[str, float]:
+        return {} if self._threshold is None else {"similarity threshold": self._threshold}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from trueneg.losses import LearnedThresholds
 from trueneg.training.guides.averages import AverageGuide
@@ -26,15 +27,19 @@ class ThresholdGuide(Guide):
         self.thresholds = thresholds.to(run.device)
 
     def rate(self, batch: Batch) -> Rated:
+        return Rated(*self.similarity_and_thresholds(batch))
+
+    def similarity_and_thresholds(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Learn from a batch; return its similarities and, for all anchors by direction, their thresholds."""
         similarity, samples, directions = batch.rated().negative_similarity, batch.rows[self.run.SAMPLE_KEY], self.run.directions
         if self.run.updates_done < self.settings["start"] * self.run.updates:
-            return Rated(similarity, similarity.new_full((len(directions) * len(samples),), math.inf))
+            return similarity, similarity.new_full((len(directions) * len(samples),), math.inf)
         square = similarity[:, : len(similarity)]
         thresholds = [
             self.thresholds.update(samples + place * self._samples, square.mT if direction == "image" else square)
             for place, direction in enumerate(directions)
         ]
-        return Rated(similarity, torch.cat(thresholds))
+        return similarity, torch.cat(thresholds)
 
 
 class ThresholdedAverageGuide(AverageGuide):
@@ -46,8 +51,7 @@ class ThresholdedAverageGuide(AverageGuide):
 
     def rate(self, batch: Batch) -> Rated:
         averages = super().rate(batch).positive_similarity
-        similarity, thresholds = self.learned.rate(batch)
-        assert thresholds is not None
+        similarity, thresholds = self.learned.similarity_and_thresholds(batch)
         samples = batch.rows[self.run.SAMPLE_KEY]
         # Above every cosine, but finite: minus an infinite threshold, all similarities would rank the same.
         each = thresholds.clamp(max=2).view(-1, len(samples))
