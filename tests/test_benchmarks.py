@@ -84,6 +84,7 @@ def test_encoder(run):
     assert len(cells(run("encoder", "--rounds", 1, "--threads", 1, SIDE=32, VIEWS=(2, 4, 8)))) == 6
 
 
+@pytest.mark.long
 def test_engine(run, monkeypatch):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # for the processes side by side
     printed = run("engine", "--device", "cpu", "--rounds", 1, "--runs", 2, "--images", 60, "--batch-size", 8, SIDE=64)
