@@ -2,12 +2,15 @@
 
     pip install lightly open_clip_torch
     python benchmarks/losses.py --threads 2 --table benchmarks/losses.md
+    python benchmarks/losses.py --device cuda --table benchmarks/losses_gpu.md
 
 For each batch size, all losses take turns in one process, forward and backward, so that other work on the machine affects all of
-them; the tables give medians over turns. Peak memory is the largest resident size of a separate process (Linux).
+them; the tables give medians over turns. Peak memory is the largest resident size of a separate process (Linux), or what was
+allocated on the GPU.
 """
 
 import argparse
+import functools
 import math
 import platform
 import statistics
@@ -37,6 +40,7 @@ from trueneg.losses import (
 )
 
 BATCHES, SMALL_BATCHES, PEAK_BATCH = (64, 512, 4096), (64, 128), 16_384
+GPU_BATCHES, GPU_PEAK_BATCHES = (512, 4096, 16_384), (16_384, 65_536)
 ESTIMATORS = {
     "CL": Uncorrected(),
     "DCL": Debiased(0.1),
@@ -100,7 +104,7 @@ def two_view(batch):
     peer = NTXentLoss(temperature=0.5)
     losses = {name: ContrastiveLoss(estimator, 0.5) for name, estimator in ESTIMATORS.items()}
     calls = {"lightly NTXentLoss": peer} | losses
-    if batch == max(BATCHES):
+    if batch >= max(BATCHES):
         calls["CL in chunks of 1024"] = ContrastiveLoss(Uncorrected(), 0.5, chunk_size=1024)
     return {name: lambda loss=loss: loss(z1, z2) for name, loss in calls.items()}, inputs
 
@@ -146,20 +150,28 @@ def beside_plain(batch):
     return calls, inputs
 
 
+def milliseconds(call, inputs):
+    """Time a call, backward pass included; NaN if the GPU has too little memory."""
+    for each in inputs:
+        each.grad = None
+    begun = time.perf_counter()
+    try:
+        call().backward()
+    except torch.OutOfMemoryError:
+        return math.nan
+    if inputs[0].is_cuda:
+        torch.cuda.synchronize()
+    return 1000 * (time.perf_counter() - begun)
+
+
 def medians(calls, inputs, seconds):
     """Return each call's median milliseconds, backward pass included; calls take turns for this long, at least three times."""
-    taken = {name: [] for name in calls}
-    for call in calls.values():
-        call().backward()
+    taken = {name: [] for name in calls if not math.isnan(milliseconds(calls[name], inputs))}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(taken[next(iter(taken))]) < 3:
-        for name, call in calls.items():
-            for each in inputs:
-                each.grad = None
-            begun = time.perf_counter()
-            call().backward()
-            taken[name].append(1000 * (time.perf_counter() - begun))
-    return {name: statistics.median(times) for name, times in taken.items()}
+        for name, times in taken.items():
+            times.append(milliseconds(calls[name], inputs))
+    return {name: statistics.median(taken[name]) if name in taken else math.nan for name in calls}
 
 
 def table(title, make, batches, seconds):
@@ -205,29 +217,56 @@ def peaks(threads):
     return [*lines, ""]
 
 
+def gpu_peaks():
+    """Tabulate memory and time of both views' losses and of both modalities', whole and in chunks, on the GPU."""
+    lines = ["## Peak memory on the GPU, inputs included", "", "| | B | peak | time |", "|---|--:|--:|--:|"]
+    whole, estimator = min(GPU_PEAK_BATCHES), ESTIMATORS["CL"]
+    for batch in GPU_PEAK_BATCHES:
+        (views, view_inputs), (modalities, pair_inputs) = two_view(batch), cross_modal(batch)
+        z1, z2 = view_inputs
+        chunked = {f"CL in chunks of {size:,}": ContrastiveLoss(estimator, 0.5, chunk_size=size) for size in (256, 1024, 4096)}
+        calls = {name: (functools.partial(loss, z1, z2), view_inputs) for name, loss in chunked.items()}
+        if batch == whole:
+            calls |= {name: (views[name], view_inputs) for name in ("lightly NTXentLoss", "CL", "DCL")}
+            calls |= {f"{name}, two modalities": (modalities[name], pair_inputs) for name in ("OpenCLIP ClipLoss", "CL")}
+        for name, (call, inputs) in calls.items():
+            milliseconds(call, inputs)
+            torch.cuda.reset_peak_memory_stats()
+            taken = milliseconds(call, inputs)
+            peak = torch.cuda.max_memory_allocated() / 2**30
+            lines.append(f"| {name} | {batch:,} | {peak:.2f} GiB | {taken:,.0f} ms |")
+    return [*lines, ""]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=20.0, help="for each batch size of each table")
     parser.add_argument("--table", type=Path, help="where to write the table, in Markdown")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    torch.set_default_device(arguments.device)
     torch.manual_seed(0)
+    on_gpu = arguments.device != "cpu"
+    batches = GPU_BATCHES if on_gpu else BATCHES
+    cpu = f"{platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}"
+    options = f"--device {arguments.device}" if on_gpu else f"--threads {arguments.threads}"
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightly", "open_clip_torch"))
     lines = [
         "# The losses compared with their peers",
         "",
         "Median time of forward and backward, float32, with the ratio to the peer (below 1 is faster), at least three turns.",
         "",
-        f"* Command: `python benchmarks/losses.py --threads {arguments.threads} --seconds {arguments.seconds:g}`",
+        f"* Command: `python benchmarks/losses.py {options} --seconds {arguments.seconds:g}`",
         f"* Versions: Python {platform.python_version()}, {versions}",
-        f"* Machine: {platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}",
+        f"* Machine: {torch.cuda.get_device_name() if on_gpu else cpu}",
         "",
-        *table("Two views, t = 0.5, D = 128", two_view, BATCHES, arguments.seconds),
+        *table("Two views, t = 0.5, D = 128", two_view, batches, arguments.seconds),
         *plain_table(arguments.seconds),
-        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, BATCHES[:2], arguments.seconds),
-        *table("Two modalities, logit scale 14, D = 512", cross_modal, BATCHES, arguments.seconds),
-        *peaks(arguments.threads),
+        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, batches[:2], arguments.seconds),
+        *table("Two modalities, logit scale 14, D = 512", cross_modal, batches, arguments.seconds),
+        *(gpu_peaks() if on_gpu else peaks(arguments.threads)),
     ]
     text = "\n".join(lines)
     print(text)

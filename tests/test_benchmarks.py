@@ -29,7 +29,8 @@ def run(monkeypatch, capsys):
     """Return a function that runs a script with some arguments and other values of its constants, and returns what it prints."""
 
     def run(name, *arguments, **constants):
-        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / f"benchmarks/{name}.py")
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")  # processes that it starts import it again
+        spec = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, spec.name, module)  # worker processes unpickle its functions
         spec.loader.exec_module(module)
@@ -81,6 +82,13 @@ def test_default_step(run):
 
 def test_encoder(run):
     assert len(cells(run("encoder", "--rounds", 1, "--threads", 1, SIDE=32, VIEWS=(2, 4, 8)))) == 6
+
+
+@pytest.mark.long
+def test_engine(run, monkeypatch):
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # for the processes side by side
+    printed = run("engine", "--device", "cpu", "--rounds", 1, "--runs", 2, "--images", 60, "--batch-size", 8, SIDE=64)
+    assert [row[0] for row in cells(printed)] == ["plain", "compiled", "lightly, float32", "2"]
 
 
 def test_gpu_hours(run):

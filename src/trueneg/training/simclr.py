@@ -208,17 +208,20 @@ def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, par
 def compiled_embedding() -> Callable[..., Tensor]:
     """Compile :func:`embed_views` and its backward pass with torch.compile, once for all runs of a process.
 
-    The weights are inputs of the compiled code, so the network of the next seed needs no recompilation. Loss and optimiser are
-    not compiled: schedules change constants of the loss, and each change would trigger a recompilation.
+    The weights are inputs of the compiled code, so the network of the next seed needs no recompilation, and on a GPU only a new
+    recording of its launches (``reduce-overhead``). Loss and optimiser are not compiled: schedules change constants of the loss,
+    and each change would trigger a recompilation.
 
     Raises:
         UserError: on the first call of the compiled function, if this machine cannot compile.
     """
     from torch._dynamo.exc import TorchDynamoException  # slow to import, and only needed here
 
-    compiled = torch.compile(embed_views, dynamic=False)
+    # Launching kernels one by one takes longer than computing them (benchmarks/engine.md).
+    compiled = torch.compile(embed_views, dynamic=False, mode="reduce-overhead")
 
     def embed(*arguments: Any) -> Tensor:
+        torch.compiler.cudagraph_mark_step_begin()  # the last update's outputs may be overwritten
         try:
             return compiled(*arguments)
         except TorchDynamoException as error:
