@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from tests.docs.pages import ROOT
 
@@ -80,3 +81,26 @@ def test_the_pilot_shows_means_and_standard_errors(study, reference):
                 line for line in page.split("logit scale |")[1 + (study != "banking77")].splitlines() if f"| {objective}" in line
             ]
             assert line.split("|")[2 + [10, 20, 50, 100].index(own_scale)].strip() == shown
+
+
+def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves():
+    table = pd.read_csv(ROOT / "docs/results/dcl_estimate.csv")
+    names = list(table.columns)
+    curves = pd.read_parquet(ROOT / "evidence/dcl_estimate/curves.parquet")
+    curves = curves[(curves["epoch"] == 12) & curves["true mean"].notna()]
+    pd.testing.assert_frame_equal(table, curves[names].sort_values(names[:3], ignore_index=True), check_dtype=False)
+    page = (ROOT / "docs/results/dcl_estimate.md").read_text(encoding="utf-8")
+    rows = {
+        tuple(cells[:2]): cells[2:] for line in page.splitlines() if (cells := [*map(str.strip, line.strip("|").split("|"))])[2:]
+    }
+    for (dataset, objective), own in table.groupby(["dataset", "objective"]):
+        bias = own["estimated mean"] - own["true mean"]
+        low, high = stats.t.interval(0.95, len(own) - 1, bias.mean(), stats.sem(bias))
+        means = own.mean(numeric_only=True)
+        expected = [f"{means[name]:.2f}" for name in ("estimated mean", "true mean")]
+        expected += [
+            f"{bias.mean():+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−"),
+            f"{means['same-class to positive ratio']:.2f}",
+        ]
+        label = dataset.removeprefix("positives=").replace("_", " ")
+        assert rows[label, objective] == [*expected, f"{100 * means['share at bound']:.0f} %"]
