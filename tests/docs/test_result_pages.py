@@ -11,6 +11,7 @@ from tests.docs.pages import ROOT
 PAGES = {
     # page: measurements of the columns of its comparisons
     "banking77": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
+    "clinc150": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
 }
 NUMBER = r"[+−]?\d+\.\d+"
 
