@@ -1,4 +1,4 @@
-"""Show planned runs, existing runs and the provenance of results; export encoders; export and import rows; convert weights."""
+"""Write a study of your own data; show planned and existing runs and where results come from; export, import and convert."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from trueneg.cli import check, verify, why
+from trueneg.cli import check, init, verify, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
@@ -53,6 +53,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
     checks.set_defaults(command=_check)
+    inits = commands.add_parser("init", help="write a study of your own data, sized for a given time").add_subparsers(
+        required=True, metavar="FORM"
+    )
+    texts = inits.add_parser("text", help="texts with labels, or pairs of texts, in a table")
+    pairs = inits.add_parser("pairs", help="images in a folder with texts in a table")
+    pictures = inits.add_parser("images", help="images in one folder per class")
+    for form in (texts, pairs):
+        form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
+    pairs.add_argument("--images", type=Path, required=True, metavar="FOLDER", help="folder of the images")
+    pictures.add_argument("folder", type=Path, help="folder of the class folders, or of train, val and test with these")
+    for form, command in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
+        form.add_argument("--minutes", type=float, default=15.0, help="how long the study may take here, roughly (15)")
+        form.add_argument("--output", type=Path, default=Path("my_study.yaml"), help="configuration to write (my_study.yaml)")
+        form.set_defaults(command=command)
     runs = commands.add_parser("runs", help="list the runs of each study with their state and metrics")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column of the CSV")
@@ -99,6 +113,18 @@ def _check(options: argparse.Namespace) -> bool:
     for name in studies:
         print(legible(check.describe(name, studies, options.results, options.images)))
     return False
+
+
+def _init_text(options: argparse.Namespace) -> None:
+    print(legible(init.init_text(options.table, options.minutes, options.output)))
+
+
+def _init_pairs(options: argparse.Namespace) -> None:
+    print(legible(init.init_pairs(options.table, options.images, options.minutes, options.output)))
+
+
+def _init_images(options: argparse.Namespace) -> None:
+    print(legible(init.init_images(options.folder, options.minutes, options.output)))
 
 
 def _runs(options: argparse.Namespace) -> None:

@@ -2,7 +2,6 @@
 
 import codecs
 import csv
-import functools
 import gzip
 import io
 import json
@@ -40,19 +39,24 @@ def plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE))).split())
 
 
-def read_cells(path: Path, columns: Sequence[str], restricted: bool) -> pd.DataFrame:
+def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> pd.DataFrame:
     """Read the columns of a table, indexed by the location of each row.
 
     Args:
         path: the file.
-        columns: names of the columns.
+        columns: names of the columns; None: all.
         restricted: whether names of other columns are not shown: without a header, they are values.
 
     Raises:
         UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be read.
     """
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    places = functools.partial(_places, columns, restricted)
+    names: list[str] = []
+
+    def places(present: Sequence[str]) -> list[int]:
+        names.extend(columns if columns is not None else map(plain, present))
+        return _places(names, restricted, present)
+
     if ending == ".parquet":
         rows = _parquet_rows(path, places)
     elif ending in (".jsonl", ".ndjson"):
@@ -62,7 +66,7 @@ def read_cells(path: Path, columns: Sequence[str], restricted: bool) -> pd.DataF
     else:
         expected = "expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or .parquet"
         raise UnreadableTableError(f"is not in a supported format; {expected}", "Convert or rename it.")
-    return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns), dtype=object)
+    return pd.DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:

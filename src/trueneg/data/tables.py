@@ -48,7 +48,7 @@ def identifier(text: str) -> str:
 
 def read_columns(
     path: str | Path,
-    columns: Mapping[str, Values | None] | Iterable[str],
+    columns: Mapping[str, Values | None] | Iterable[str] | None,
     origin: str | None = None,
     *,
     texts: Collection[str] = (),
@@ -63,7 +63,7 @@ def read_columns(
 
     Args:
         path: the file.
-        columns: names of the columns, optionally with their allowed values.
+        columns: names of the columns, optionally with their allowed values; None: all of them.
         origin: for a file of a known dataset, a sentence on where to get a complete copy, used as the remedy in every error
             message; None for the user's own files.
         texts: columns that must contain text, not numbers, in formats with types.
@@ -77,13 +77,13 @@ def read_columns(
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
             fields than the header.
     """
-    path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns or ())
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
         raise UserError(f"{path} {problem}; expected a table. {origin or 'Check the file name.'}")
     with reading(path, "a table", origin or COPY_AGAIN):
         try:
-            cells = read_cells(path, list(expected), restricted)
+            cells = read_cells(path, None if columns is None else list(expected), restricted)
         except UnreadableTableError as error:
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error

@@ -1,0 +1,195 @@
+"""`trueneg init` finds what the data have, refuses what cannot show anything, and writes a study that runs as it is."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.data.pictures import encoded, picture
+from tests.projects import new_project
+from trueneg.cli.main import main
+from trueneg.config.reading import read_configuration
+from trueneg.data.images.sources import image_folder
+
+TOPICS = ["invoices", "parcels", "passwords", "printers", "refunds", "tickets"]
+WAYS = ["asks about", "complains about", "forgot", "praises", "wants to know more about"]
+
+
+def questions(rows=300):
+    """Texts with a topic, an id and a date."""
+    lines = [
+        (number, f"Customer {number} {WAYS[number % 5]} {TOPICS[number % 6]}.", TOPICS[number % 6], "2026-01-02")
+        for number in range(rows)
+    ]
+    return pd.DataFrame(lines, columns=["id", "message", "topic", "received"])
+
+
+def photographs(folder, count=240, classes=("",)):
+    """Image files, in one folder per class."""
+    for number in range(count):
+        path = folder / classes[number % len(classes)] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded(picture(number)))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def init(*arguments):
+    return main(["init", *map(str, arguments)])
+
+
+def dataset(name="my_study"):
+    return read_configuration(["my_study.yaml"]).studies[name].dataset
+
+
+def test_texts_with_labels(capsys):
+    questions().to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    data = dataset()
+    assert (data.path, data.text_column, data.label_column, data.labels) == ("questions.csv", "message", "topic", None)
+    printed = capsys.readouterr().out
+    assert "message: 300 different texts in 300 rows" in printed
+    assert "topic: 6 labels of 50 to 50 rows" in printed
+    assert printed.endswith("    trueneg check my_study.yaml\n    snakemake --cores all --configfile my_study.yaml\n")
+    study = read_configuration(["my_study.yaml"]).studies["my_study"]
+    assert {"CL", "Hardness", "Guided", "Oracle", "Random-removal", "untrained"} == study.objectives.keys()
+    assert study.tuning is not None
+
+
+def test_many_labels_leave_some_for_the_test_on_labels_of_no_run():
+    table = questions(400)
+    table["topic"] = [f"topic {number % 20}" for number in range(400)]
+    table.to_json("questions.jsonl", orient="records", lines=True)
+    assert init("text", "questions.jsonl") == 0
+    assert dict(dataset().labels)["train"] == 12
+
+
+def test_pairs_of_texts():
+    table = questions()
+    table["answer"] = "We will help you with " + table["message"].str[9:]
+    table.drop(columns="topic").to_parquet("pairs.parquet")
+    assert init("text", "pairs.parquet") == 0
+    assert (dataset().positives, dataset().positive_column) == ("given", "answer")
+    assert "Oracle" not in read_configuration(["my_study.yaml"]).studies["my_study"].objectives
+
+
+def test_images_with_texts():
+    photographs(Path("photos"))
+    table = (
+        questions(240)
+        .drop(columns="topic")
+        .assign(file=[f"{number}.png" for number in range(240)], site=lambda rows: rows["id"] // 2)
+    )
+    table.assign(urgent=table["id"] % 2).to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 0
+    reports = read_configuration(["my_study.yaml"]).studies["my_study_text"].reports
+    assert (reports.image_column, reports.text_column, reports.patient_column) == ("file", "message", "site")
+    assert dataset().label_columns == ["urgent"]
+
+
+def test_images_with_classes():
+    photographs(Path("animals"), classes=("cat", "dog", "dog", "eel"))
+    assert init("images", "animals") == 0
+    assert dataset().test == 0.2
+    assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group == "macro"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (questions(30), "30 usable rows"),
+        (questions().assign(topic="all"), "same label in all rows"),
+        (questions().assign(message="Where is my order?"), "no column of different texts"),
+        (questions()[["id", "message"]], "neither labels nor pairs"),
+        (questions()[["id", "received"]], "no column of different texts"),
+    ],
+)
+def test_data_that_cannot_show_anything_are_refused_in_a_sentence(table, said, capsys):
+    table.to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 1
+    sentence = capsys.readouterr().err
+    assert said in sentence
+    assert "questions.csv" in sentence
+    assert sentence.count("\n") == 1
+    assert not Path("my_study.yaml").exists()
+
+
+def test_a_table_without_images_is_refused(capsys):
+    questions().to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", ".") == 1
+    assert "a column of image file names" in capsys.readouterr().err
+
+
+def test_a_table_of_more_rows_than_fit_the_time_is_sampled(capsys):
+    table = questions(20_000)
+    table.to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv", "--minutes", "0.1") == 0
+    assert "of 20,000, drawn at random, fit the time" in capsys.readouterr().out
+    kept = pd.read_csv(dataset().path)
+    assert 200 <= len(kept) < 5000
+    assert set(kept["message"]) <= set(table["message"])
+    assert kept["topic"].value_counts().max() - kept["topic"].value_counts().min() <= 1
+
+
+def test_a_folder_of_more_images_than_fit_the_time_is_sampled(capsys):
+    photographs(Path("animals/train"), 500, classes=("cat", "dog"))
+    photographs(Path("animals/test"), 100, classes=("cat", "dog"))
+    assert init("images", "animals", "--minutes", "0.1") == 0
+    listed = image_folder.listed(dataset().path)
+    assert len(listed.labels) == 200
+    assert 30 <= listed.is_test.sum() <= 36
+    assert all(path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.paths)
+
+
+def test_rare_labels_are_left_out(capsys):
+    table = questions()
+    table.loc[:2, "topic"] = "odd"
+    table.to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    assert "left out: 1 labels" in capsys.readouterr().out
+    assert "odd" not in set(pd.read_csv(dataset().path)["topic"])
+
+
+def test_files_are_never_overwritten(capsys):
+    questions().to_csv("questions.csv", index=False)
+    Path("my_study.yaml").write_text("mine")
+    assert init("text", "questions.csv") == 1
+    assert "is not overwritten" in capsys.readouterr().err
+    assert Path("my_study.yaml").read_text() == "mine"
+
+
+def test_strange_names_are_quoted():
+    table = questions().rename(columns={"message": 'the "text": $file {x}', "topic": "# topic"})
+    table.to_csv("a: $name.csv", index=False)
+    assert init("text", "a: $name.csv", "--output", "3 studies.yaml") == 0
+    (study,) = yaml.safe_load(Path("3 studies.yaml").read_text()).values()
+    assert study["dataset"]["path"] == "a: $name.csv"
+    assert study["dataset"]["text_column"] == 'the "text": $file {x}'
+    assert study["title"] == "a: $name"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["labels", "pairs of texts", "images", "pairs"])
+def test_the_written_study_runs_as_it_is(form, tmp_path):
+    project = new_project(tmp_path / "project")
+    if form == "images":
+        photographs(project.path / "data", classes=("cat", "dog"))
+        arguments = ["images", "data"]
+    else:
+        table = questions(240).assign(
+            answer=lambda rows: "We help with " + rows["message"], file=[f"{n}.png" for n in range(240)]
+        )
+        photographs(project.path / "photos")
+        dropped = {"labels": ["answer", "file"], "pairs of texts": ["topic", "file"], "pairs": ["topic", "answer"]}[form]
+        table.drop(columns=dropped).to_csv(project.path / "table.csv", index=False)
+        arguments = ["pairs", "table.csv", "--images", "photos"] if form == "pairs" else ["text", "table.csv"]
+    done = project.trueneg("init", *arguments, "--minutes", "0.1", "--output", "study.yaml")
+    assert done.returncode == 0, done.stderr
+    done = project.trueneg("check", "study.yaml")
+    assert done.returncode == 0, done.stderr
+    project.run()
+    assert (project.path / "results/index.html").is_file()
