@@ -48,6 +48,13 @@ def shortened(text: str) -> str:
     return "\n".join(line if len(line) <= LONGEST else f"{line[:kept]} … {line[kept - LONGEST + 3 :]}" for line in lines)
 
 
+def duration(seconds: float) -> str:
+    """Format a duration."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
 def escape_control_characters(text: str) -> str:
     r"""Return text on one line, for a table cell: like :func:`legible`, with line breaks replaced by spaces.
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from scipy import stats
+from statsmodels.stats.power import tt_solve_power
 from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study, add_theory, page_of
 from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 from tests.studies import tiny_words
@@ -320,3 +321,29 @@ def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_mod
     assert "7e3f" in missing
     assert "released<" in released
     assert "7e3f" not in released
+
+
+def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_encoder(tmp_path):
+    add_study(tmp_path)
+    folder = tmp_path / "phantom" / "artefacts"
+    assert "trueneg export" not in study_page(folder).answer  # no weights are here
+    gathered = Gathered(folder)
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
+    labelled = ["Oracle", *(name for name in gathered.study.objectives if name.startswith("Remove-labels"))]
+    means = rows.groupby("objective")["value"].mean().drop(labelled, errors="ignore").sort_values()
+    of_best = rows[rows["objective"] == means.index[-1]].sort_values("value")
+    run = tmp_path / "runs" / of_best["run"].iloc[-1]
+    run.mkdir(parents=True, exist_ok=True)
+    for name in ("run.json", "model.safetensors"):
+        (run / name).write_text("{}")
+    path = folder / "comparison.json"
+    comparison = json.loads(path.read_text())
+    comparison["primary"] |= {"outcome": "undecided", "difference": 0.01, "standard deviation": 0.02, "seeds": 6, "p": 0.3}
+    path.write_text(json.dumps(comparison))
+    answer = study_page(folder).answer
+    needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
+    assert f"{needed} seeds would show it (power 80 %): {2 * (needed - 6)} more runs, about " in answer
+    assert answer.endswith(f"trueneg export {run.name} exported")
+    comparison["primary"]["difference"] = 1e-6
+    path.write_text(json.dumps(comparison))
+    assert "more than 1,000 seeds" in study_page(folder).answer

@@ -13,7 +13,7 @@ from trueneg.config.order import PER_PIXEL, SIZES, TOKENS, features_cost, image_
 from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers, towers_of, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.io.downloads import announced
-from trueneg.legible import counted
+from trueneg.legible import counted, duration
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.tasks import measured_by
@@ -185,10 +185,3 @@ def language_model_seconds(parameters: int, sentences: Sequence[str], model: Lan
         trained = 3 * (model.folds - 1) * (1 - model.validation) * len(sentences)
         passes += model.epochs * (trained + model.folds * model.validation_sentences * TOKENS)
     return 2 * parameters * TOKENS * passes / machine_speed()
-
-
-def duration(seconds: float) -> str:
-    """Format a duration."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -121,7 +121,7 @@ def init_text(table: Path, minutes: float, file: Path) -> str:
     text, label = texts[0], _label(table, rows.drop(columns=texts))
     study.found.append(f"{text}: {rows[text].map(normalised).nunique():,} different texts in {len(rows):,} rows")
     if label is None and len(texts) == 1:
-        problem = f"{table} has texts in {text}, but neither labels nor pairs (columns: {', '.join(rows)})"
+        problem = f"{table} has texts in {text}, but neither labels nor pairs (columns: {', '.join(map(str, rows))})"
         remedy = "Add a column of labels, or one of texts that belong to them."
         raise UserError(f"{problem}: nothing tells which texts are alike. {remedy}")
     if label is None:
@@ -164,13 +164,13 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
 def init_pairs(table: Path, folder: Path, minutes: float, file: Path) -> str:
     """Write a study of the images in a folder and their texts in a table, as :func:`init_text`."""
     study, rows = Study("pairs", table, minutes, file), read_columns(table, None)
-    images = [name for name in rows if rows[name].str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9]
+    images = [name for name in map(str, rows) if rows[name].str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9]
     if not images:
         expected = "a column of image file names, such as 2024/0017.png"
-        raise UserError(f"{table} has the columns {', '.join(rows)}; expected {expected}. Add one (docs/own-data.md).")
+        raise UserError(f"{table} has the columns {', '.join(map(str, rows))}; expected {expected}. Add one (docs/own-data.md).")
     image, text = images[0], _texts(table, rows.drop(columns=images))[0]
-    labels = [name for name in rows if set(rows[name]) <= TRUTH and rows[name].nunique() > 1]
-    group = next((name for name in rows if name.lower() in GROUPS), None)
+    labels = [name for name in map(str, rows) if set(rows[name]) <= TRUTH and rows[name].nunique() > 1]
+    group = next((name for name in map(str, rows) if name.lower() in GROUPS), None)
     study.found.append(f"{image}: {rows[image].nunique():,} images; {text}: {rows[text].nunique():,} different texts")
     study.found.append(f"images with one {group} stay in one split" if group else "each image is its own group")
     path = _kept_rows(study, rows[[*dict.fromkeys(filter(None, [image, text, group])), *labels]], pd.Series("", rows.index))
@@ -187,7 +187,7 @@ def require_new(path: Path) -> Path:
 
 def _texts(table: Path, rows: pd.DataFrame) -> list[str]:
     """Return the columns of texts, likely ones first."""
-    found = [name for name in rows if _are_texts(rows[name])]
+    found = [name for name in map(str, rows) if _are_texts(rows[name])]
     if not found:
         values = ", ".join(f"{name}: {rows[name].nunique():,}" for name in rows)
         raise UserError(f"{table} has no column of different texts (different values: {values}); expected one with sentences.")
@@ -202,10 +202,10 @@ def _are_texts(cells: pd.Series) -> bool:
 
 def _label(table: Path, rows: pd.DataFrame) -> str | None:
     """Return the likeliest column of labels."""
-    counts = {name: rows[name][rows[name] != ""].nunique() for name in rows}
-    if one := [name for name in rows if counts[name] == 1 and name.lower() in LABELS]:
+    counts = {name: rows[name][rows[name] != ""].nunique() for name in map(str, rows)}
+    if one := [name for name in counts if counts[name] == 1 and name.lower() in LABELS]:
         raise UserError(f"{table}: {one[0]} has the same label in all rows; expected at least two labels.")
-    found = [name for name in rows if 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL and (rows[name] != "").all()]
+    found = [name for name in counts if 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL and (rows[name] != "").all()]
     return _likely(found, LABELS)[0] if found else None
 
 

@@ -63,10 +63,10 @@ def _parser() -> argparse.ArgumentParser:
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
     pairs.add_argument("--images", type=Path, required=True, metavar="FOLDER", help="folder of the images")
     pictures.add_argument("folder", type=Path, help="folder of the class folders, or of train, val and test with these")
-    for form, command in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
+    for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument("--minutes", type=float, default=15.0, help="how long the study may take here, roughly (15)")
         form.add_argument("--output", type=Path, default=Path("my_study.yaml"), help="configuration to write (my_study.yaml)")
-        form.set_defaults(command=command)
+        form.set_defaults(command=writes)
     runs = commands.add_parser("runs", help="list the runs of each study with their state and metrics")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column of the CSV")

@@ -5,7 +5,9 @@ compared by their differences within each seed. All functions take tidy rows wit
 per row; intervals are over seeds, not over test images.
 """
 
+import bisect
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -200,6 +202,25 @@ def detectable_multiplier(seeds: int) -> float:
         return float(np.sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality]))) - POWER
 
     return float(scipy.optimize.brentq(excess_power, 0, 2 * critical))
+
+
+def seeds_to_detect(difference: float, deviation: float, most: int = 1000) -> int | None:
+    """Return the number of seeds with which a paired t test at 5 % detects a difference with a power of 80 %.
+
+    Args:
+        difference: true difference, other than 0.
+        deviation: standard deviation of the paired difference.
+        most: largest number to consider; None is returned if more are needed.
+
+    Example:
+        >>> seeds_to_detect(0.5, 1.0), seeds_to_detect(-0.001, 1.0)
+        (34, None)
+    """
+    counts = range(2, most + 1)
+    place = bisect.bisect_left(
+        counts, -abs(difference), key=lambda seeds: -detectable_multiplier(seeds) * deviation / math.sqrt(seeds)
+    )
+    return counts[place] if place < len(counts) else None
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:

@@ -11,19 +11,20 @@ import pandas as pd
 
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.user_files import DataChanges
-from trueneg.legible import counted
+from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
 from trueneg.report.declared import PAIRED
 from trueneg.report.findings import full_answer, sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import format_metric
+from trueneg.report.metrics import format_metric, higher_is_better
 from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.report.tables.comparisons import compare_study
 from trueneg.specs.objectives.released import NOT_TRAINED
+from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
 from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
@@ -103,7 +104,7 @@ def study_page(folder: Path) -> StudyPage:
         title=study.title,
         question=study.question,
         finding=sentence(gathered),
-        answer=full_answer(gathered),
+        answer=" ".join([full_answer(gathered), *(next_steps(gathered, runs) if is_trained else ())]),
         headroom=[f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
         data=about_data,
         warnings=[*warnings, *(f"{sentence}." for sentence in warned)],
@@ -126,6 +127,40 @@ def study_page(folder: Path) -> StudyPage:
         baseline=gathered.baseline,
         protocol=gathered.protocol_notes,
     )
+
+
+def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """State what more seeds would cost if the primary contrast is undecided, and how to export the best encoder.
+
+    The best encoder is chosen on the validation split, among objectives that use no labels and whose weights are here.
+
+    Args:
+        gathered: a trained study.
+        runs: records of its runs.
+    """
+    primary, contrast, sentences = gathered.study.primary, gathered.comparison["primary"], []
+    compared = [run["seconds"] for run in runs if run["objective"] in (primary.treatment, primary.baseline)]
+    if contrast["outcome"] == "undecided" and contrast["p"] is not None and compared:
+        needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
+        if needed is None:
+            sentences.append("If the true difference is the measured one, more than 1,000 seeds would be needed to show it.")
+        else:
+            more = 2 * (needed - contrast["seeds"])
+            cost = f"{more:,} more runs, about {duration(more * sum(compared) / len(compared))} of training"
+            sentences.append(f"If the true difference is the measured one, {needed:,} seeds would show it (power 80 %): {cost}.")
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
+    labelled = [name for name, objective in gathered.study.objectives.items() if objective.uses_labels]
+    rows = rows[(rows["dataset"] == gathered.dataset) & ~rows["objective"].isin(labelled)]
+    if rows.empty:
+        return sentences
+    ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(["mean", "value"])
+    best = ordered.iloc[-1 if higher_is_better(primary.metric) else 0]
+    if gathered.study.objectives[best["objective"]].name in NOT_TRAINED:
+        sentences.append("On the validation split, no method without labels is above the encoder before training.")
+    elif RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
+        chosen = f"{best['objective']}, of the methods without labels the best on the validation split"
+        sentences.append(f"To export an encoder of {chosen}: trueneg export {best['run']} exported")
+    return sentences
 
 
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
