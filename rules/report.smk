@@ -59,3 +59,22 @@ rule page:
         code=registry.report_code(),
     script:
         "../workflow/scripts/page.py"
+
+
+rule overview:
+    """Draw what knowing the false negatives, the best method and a control gain in each trained study of the configuration."""
+    input:
+        collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
+    output:
+        figure="results/overview.png",
+        table="results/overview.csv",
+    log:
+        "results/logs/overview.log",
+    benchmark:
+        "results/timings/overview.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    params:
+        code=registry.report_code(),
+    script:
+        "../workflow/scripts/overview.py"

@@ -1,0 +1,82 @@
+"""One figure for several studies: what knowing the false negatives gains, the best label-free method, and a control."""
+
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.report.drawing import Figure, add_legend, finish, in_style, line_styles, panels
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import seed_count
+from trueneg.report.metrics import full_name, higher_is_better
+from trueneg.report.plots import forest
+from trueneg.stats.comparison import paired_differences
+
+LINE = 46  # characters of a title's line
+TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)  # the axis is linear from -1 to 1, and logarithmic beyond
+KNOWING, METHOD, CONTROL = "Oracle", "best label-free method", "random removal"
+
+
+def differences(gathered: Gathered) -> list[dict[str, Any]]:
+    """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
+
+    The best method is that with the largest gain on the test split, of those that the study's contrasts compare with the
+    baseline; so its gain is too large on average, the more so the more methods there are.
+
+    Returns:
+        Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a
+        line of text) and ``of`` (the number of methods); gains are positive.
+    """
+    study, primary = gathered.study, gathered.study.primary
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
+    rows = rows[rows["dataset"] == gathered.dataset]
+    gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
+    if not higher_is_better(primary.metric):
+        gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
+    controls = {} if study.tuning is None else study.tuning.follow
+    named = [contrast.treatment for contrast in (primary, *study.contrasts) if contrast.baseline == primary.baseline]
+    methods = gains.loc[
+        [name for name in dict.fromkeys(named) if not study.objectives[name].uses_labels and name not in controls]
+    ]
+    removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
+    kinds: dict[str, list[Any]] = {METHOD: [methods["difference"].idxmax()] if len(methods) else [], CONTROL: removal[:1]}
+    kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
+    tuned = "tuned" if study.tuning is not None else "not tuned"
+    line = f"{textwrap.fill(study.title, LINE)}\n{full_name(gathered.primary)}; {tuned}, "
+    found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
+    return [
+        {**row, "kind": kind, "study": line + seed_count([int(row["seeds"])]), "title": study.title, "of": len(methods)}
+        for kind, row in found
+    ]
+
+
+@in_style()
+def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
+    """Draw a row per study, sorted by the oracle's gain; also return the drawn values.
+
+    Args:
+        folders: ``results/<study>/artefacts`` of trained studies.
+    """
+    table = pd.DataFrame([row for folder in folders for row in differences(Gathered(folder))])
+    known = table[table["kind"] == KNOWING].set_index("study")["difference"]
+    table = table.assign(known=table["study"].map(known)).sort_values("known", ascending=False, kind="stable")
+    names, styles = list(dict.fromkeys(table["study"])), line_styles((KNOWING, METHOD, CONTROL))
+    figure, [[plot]] = panels(width=8.2, height=1.6 + 0.6 * len(names))
+    plot.axvline(0, color="0.1", linewidth=1)
+    shown = table.rename(columns={"difference": "shown"})
+    forest(plot, shown, styles, "kind", names, row="study", factor=100, apart=7)
+    plot.set_xscale("symlog", linthresh=1)
+    plot.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    plot.set_xlabel("Gain over the baseline (points or hundredths)")
+    add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
+    rows = table.to_dict("records")
+    best = "; ".join(f"{row['title']}: {row['objective']} of {row['of']}" for row in rows if row["kind"] == METHOD)
+    note = "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals over seeds, not corrected."
+    ends = (f"[{100 * row['low']:+.2f}, {100 * row['high']:+.2f}]" for row in rows)
+    texts = (
+        f"{row['title']}, {row['kind']}: {100 * row['difference']:+.2f} {both}" for row, both in zip(rows, ends, strict=True)
+    )
+    columns = ["title", "kind", "objective", "of", "seeds", "difference", "low", "high"]
+    return finish(figure, [note, f"Best methods: {best}."], "; ".join(texts)), table[columns]

@@ -1,0 +1,39 @@
+"""The overview shows, for each study, the oracle, the best label-free method and random removal."""
+
+import pytest
+from scipy import stats
+from tests.browser.pages import add_study
+
+from trueneg.report.drawing import alternative_text
+from trueneg.report.gathered import Gathered
+from trueneg.report.overview import differences, overview
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    add_study(folder, contrasts=[{"treatment": "DCL", "baseline": "CL"}, {"treatment": "Oracle", "baseline": "DCL"}])
+    return [folder / "phantom/artefacts"]
+
+
+def test_each_kind_is_compared_with_the_baseline(folders):
+    gathered = Gathered(folders[0])
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
+    values = rows.pivot(index="seed", columns="objective", values="value")
+    gains = values.drop(columns="CL").sub(values["CL"], axis="index")
+    found = {row["kind"]: row for row in differences(gathered)}
+    assert found["Oracle"]["objective"] == "Oracle"
+    best = found["best label-free method"]
+    assert best["objective"] == gains[["DCL-LM", "DCL"]].mean().idxmax()
+    assert best["of"] == 2
+    for row in found.values():
+        own = gains[row["objective"]]
+        expected = stats.t.interval(0.95, len(own) - 1, own.mean(), stats.sem(own))
+        assert (row["low"], row["high"]) == pytest.approx(expected)
+
+
+def test_the_figure_describes_all_values(folders):
+    figure, table = overview(folders)
+    assert len(table) == len(differences(Gathered(folders[0])))
+    for row in table.itertuples():
+        assert f"{100 * row.difference:+.2f}" in alternative_text(figure)
