@@ -43,7 +43,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
     kinds: dict[str, list[Any]] = {METHOD: [methods["difference"].idxmax()] if len(methods) else [], CONTROL: removal[:1]}
     kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
-    tuned = "tuned" if study.tuning is not None else "not tuned"
+    tuned = "tuned" if study.tuning is not None else "fixed settings"
     line = f"{textwrap.fill(study.title, LINE)}\n{full_name(gathered.primary)}; {tuned}, "
     found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
     return [
