@@ -124,25 +124,52 @@ def test_a_table_without_images_is_refused(capsys):
     assert "a column of image file names" in capsys.readouterr().err
 
 
-def test_a_table_of_more_rows_than_fit_the_time_is_sampled(capsys):
+def test_a_table_of_more_rows_than_fit_the_time_is_sampled(capsys, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     table = questions(20_000)
     table.to_csv("questions.csv", index=False)
-    assert init("text", "questions.csv", "--minutes", "0.1") == 0
+    assert init("text", "questions.csv", "--minutes", "1") == 0
     assert "of 20,000, drawn at random, fit the time" in capsys.readouterr().out
     kept = pd.read_csv(dataset().path)
-    assert 200 <= len(kept) < 5000
+    assert 8000 <= len(kept) <= 9000
     assert set(kept["message"]) <= set(table["message"])
     assert kept["topic"].value_counts().max() - kept["topic"].value_counts().min() <= 1
 
 
-def test_a_folder_of_more_images_than_fit_the_time_is_sampled(capsys):
+def test_a_folder_of_more_images_than_fit_the_time_is_sampled(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     photographs(Path("animals/train"), 500, classes=("cat", "dog"))
     photographs(Path("animals/test"), 100, classes=("cat", "dog"))
-    assert init("images", "animals", "--minutes", "0.1") == 0
+    assert init("images", "animals", "--minutes", "1") == 0
     listed = image_folder.listed(dataset().path)
     assert len(listed.labels) == 200
     assert 30 <= listed.is_test.sum() <= 36
     assert all(path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.paths)
+
+
+def test_rows_with_empty_cells_are_left_out(capsys):
+    table = questions()
+    table.loc[::2, "topic"] = ""
+    table.loc[1:20, "message"] = ""
+    table.to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 1  # too few are left
+    questions(900).assign(topic=lambda rows: rows["topic"].where(rows["id"] % 3 > 0, "")).to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    assert "left out: 300 rows with empty cells" in capsys.readouterr().out
+    assert len(pd.read_csv(dataset().path)) == 600
+
+
+def test_other_columns_that_may_be_labels_are_named(capsys):
+    questions().assign(language=lambda rows: (rows["id"] % 2).map({0: "en", 1: "de"})).to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    assert "other columns that may be labels: language" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("minutes", ["0", "-5", "nan", "1e9"])
+def test_impossible_times_are_refused(minutes, capsys):
+    questions().to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv", "--minutes", minutes) == 1
+    assert "--minutes" in capsys.readouterr().err
 
 
 def test_rare_labels_are_left_out(capsys):
@@ -150,7 +177,7 @@ def test_rare_labels_are_left_out(capsys):
     table.loc[:2, "topic"] = "odd"
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
-    assert "left out: 1 labels" in capsys.readouterr().out
+    assert "left out: 1 label with fewer" in capsys.readouterr().out
     assert "odd" not in set(pd.read_csv(dataset().path)["topic"])
 
 
@@ -187,7 +214,7 @@ def test_the_written_study_runs_as_it_is(form, tmp_path):
         dropped = {"labels": ["answer", "file"], "pairs of texts": ["topic", "file"], "pairs": ["topic", "answer"]}[form]
         table.drop(columns=dropped).to_csv(project.path / "table.csv", index=False)
         arguments = ["pairs", "table.csv", "--images", "photos"] if form == "pairs" else ["text", "table.csv"]
-    done = project.trueneg("init", *arguments, "--minutes", "0.1", "--output", "study.yaml")
+    done = project.trueneg("init", *arguments, "--minutes", "1", "--output", "study.yaml")
     assert done.returncode == 0, done.stderr
     done = project.trueneg("check", "study.yaml")
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ def intervals(text):
 @pytest.mark.parametrize("page", ["decide", "when-it-helps"])
 def test_each_interval_is_on_a_linked_page(page):
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
-    linked = {name for name in re.findall(r"\(results/(\w+)\.md", text)}
+    linked = set(re.findall(r"\(results/(\w+)\.md", text))
     known = set().union(*(intervals((ROOT / f"docs/results/{name}.md").read_text(encoding="utf-8")) for name in linked))
     stated = intervals(text)
     assert len(stated) > 10

@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import shlex
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.data.images.sources import image_folder
 from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
+from trueneg.legible import counted
 from trueneg.text.cleaning import normalised
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,9 +54,11 @@ class Study:
     """
 
     def __init__(self, kind: str, place: Path, minutes: float, file: Path):
+        if not 1 <= minutes <= 10_000:
+            raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
         require_new(file)
         self.kind, self.place, self.minutes, self.file, self.found = kind, place, minutes, file, list[str]()
-        self.seconds = 60 * minutes * len(os.sched_getaffinity(0))
+        self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
     def sample(self, labels: pd.Series) -> pd.Series:
         """Draw the samples to keep, the same share of each label; all if their number fits the time.
@@ -98,7 +102,8 @@ class Study:
         load_configuration(yaml.safe_load(written), str(self.file))
         self.file.write_text(written, encoding="utf-8")
         about = f"{runs} short runs: {pilots} pilot seeds tune each method, {seeds} new seeds compare them"
-        commands = [f"    trueneg check {self.file}", f"    snakemake --cores all --configfile {self.file}"]
+        file = shlex.quote(str(self.file))
+        commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
         return "\n".join([*self.found, about, f"Wrote {self.file}. Next:", *commands])
 
 
@@ -118,22 +123,22 @@ def init_text(table: Path, minutes: float, file: Path) -> str:
     """
     study, rows = Study("text", table, minutes, file), read_columns(table, None)
     texts = _texts(table, rows)
-    text, label = texts[0], _label(table, rows.drop(columns=texts))
+    text, labels = texts[0], _labels(table, rows.drop(columns=texts))
     study.found.append(f"{text}: {rows[text].map(normalised).nunique():,} different texts in {len(rows):,} rows")
-    if label is None and len(texts) == 1:
+    if not labels and len(texts) == 1:
         problem = f"{table} has texts in {text}, but neither labels nor pairs (columns: {', '.join(map(str, rows))})"
         remedy = "Add a column of labels, or one of texts that belong to them."
         raise UserError(f"{problem}: nothing tells which texts are alike. {remedy}")
-    if label is None:
+    if not labels:
         study.found.append(f"{texts[1]}: their positives")
-        path = _kept_rows(study, rows[texts[:2]], pd.Series("", rows.index))
+        path = _kept_rows(study, rows[texts[:2]])
         return study.write("text_pairs", 3, table=path, text=text, positive=texts[1])
-    sizes = rows[label].value_counts()
+    label = labels[0]
+    sizes = rows.loc[rows[label] != "", label].value_counts()
     common = sizes.index[sizes >= FEWEST_OF_LABEL]
-    study.found.append(f"{label}: {len(sizes):,} labels of {sizes.min():,} to {sizes.max():,} rows")
-    if rare := len(sizes) - len(common):
-        study.found.append(f"left out: {rare:,} labels with fewer than {FEWEST_OF_LABEL} rows")
-    path = _kept_rows(study, rows[[text, label]], rows[label][rows[label].isin(common)])
+    others = f" (other columns that may be labels: {', '.join(labels[1:])})" if labels[1:] else ""
+    study.found.append(f"{label}: {len(sizes):,} labels of {sizes.min():,} to {sizes.max():,} rows{others}")
+    path = _kept_rows(study, rows[[text, label]], label, rare=sizes.index.difference(common))
     unseen = len(common) // 5 if len(common) >= UNSEEN_FROM else 0
     sets = {"train": len(common) - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen} if unseen else None
     return study.write("text_labels", 4, table=path, text=text, label=label, labels=sets)
@@ -141,7 +146,7 @@ def init_text(table: Path, minutes: float, file: Path) -> str:
 
 def init_images(folder: Path, minutes: float, file: Path) -> str:
     """Write a study of a folder's images, as :func:`init_text`; images that are kept, if not all, are linked beside the file."""
-    from PIL import Image
+    from trueneg.data.decoding import UnreadableImageError, open_image
 
     study, listed = Study("images", folder, minutes, file), image_folder.listed(folder)
     split = pd.Series("train", range(len(listed.labels))).mask(listed.is_validation, "val").mask(listed.is_test, "test")
@@ -155,10 +160,19 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
             link = folder / where / f"{place}{listed.images.paths[place].suffix}"
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(listed.images.paths[place].resolve())
-    with Image.open(listed.images.paths[0]) as first:
-        side = SMALL if max(first.size) <= SMALL else USUAL
+    try:
+        small = max(open_image(listed.images.paths[0].read_bytes()).size) <= SMALL
+    except UnreadableImageError:  # the check lists such images
+        small = False
     group = "macro" if sizes.max() > 1.5 * sizes.min() else "all"
-    return study.write("images", 4, folder=str(folder), resolution=side, test=None if listed.is_test.any() else 0.2, group=group)
+    return study.write(
+        "images",
+        4,
+        folder=str(folder),
+        resolution=SMALL if small else USUAL,
+        test=None if listed.is_test.any() else 0.2,
+        group=group,
+    )
 
 
 def init_pairs(table: Path, folder: Path, minutes: float, file: Path) -> str:
@@ -173,7 +187,7 @@ def init_pairs(table: Path, folder: Path, minutes: float, file: Path) -> str:
     group = next((name for name in map(str, rows) if name.lower() in GROUPS), None)
     study.found.append(f"{image}: {rows[image].nunique():,} images; {text}: {rows[text].nunique():,} different texts")
     study.found.append(f"images with one {group} stay in one split" if group else "each image is its own group")
-    path = _kept_rows(study, rows[[*dict.fromkeys(filter(None, [image, text, group])), *labels]], pd.Series("", rows.index))
+    path = _kept_rows(study, rows[[*dict.fromkeys(filter(None, [image, text, group])), *labels]], may_be_empty=labels)
     fields = {"table": path, "image": image, "text": text, "patient": group, "labels": labels}
     return study.write("pairs", 3, folder=str(folder), **fields)
 
@@ -200,22 +214,38 @@ def _are_texts(cells: pd.Series) -> bool:
     return len(different) > max(1, len(cells) / FEWEST_OF_LABEL) and spaced.mean() > 0.5
 
 
-def _label(table: Path, rows: pd.DataFrame) -> str | None:
-    """Return the likeliest column of labels."""
-    counts = {name: rows[name][rows[name] != ""].nunique() for name in map(str, rows)}
+def _labels(table: Path, rows: pd.DataFrame) -> list[str]:
+    """Return the columns that may be labels, likely ones first."""
+    counts = {name: rows.loc[rows[name] != "", name].nunique() for name in map(str, rows)}
     if one := [name for name in counts if counts[name] == 1 and name.lower() in LABELS]:
         raise UserError(f"{table}: {one[0]} has the same label in all rows; expected at least two labels.")
-    found = [name for name in counts if 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL and (rows[name] != "").all()]
-    return _likely(found, LABELS)[0] if found else None
+    found = [name for name in counts if 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL and (rows[name] != "").mean() > 0.5]
+    return _likely(found, LABELS)
 
 
 def _likely(names: Iterable[str], known: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: known.index(name.lower()) if name.lower() in known else len(known))
 
 
-def _kept_rows(study: Study, rows: pd.DataFrame, labels: pd.Series) -> str:
-    """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration."""
-    kept = study.sample(labels)
+def _kept_rows(
+    study: Study, rows: pd.DataFrame, label: str = "", rare: Collection[str] = (), may_be_empty: Collection[str] = ()
+) -> str:
+    """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration.
+
+    Args:
+        study: the study.
+        rows: the rows, with the columns that the study reads.
+        label: the column of labels, of which each keeps the same share of its rows; empty: none.
+        rare: labels to leave out.
+        may_be_empty: columns that may have empty cells.
+    """
+    complete = rows[(rows.drop(columns=list(may_be_empty)) != "").all(axis="columns")]
+    if len(complete) < len(rows):
+        study.found.append(f"left out: {counted(len(rows) - len(complete), 'row')} with empty cells")
+    if len(rare):
+        study.found.append(f"left out: {counted(len(rare), 'label')} with fewer than {FEWEST_OF_LABEL} rows")
+        complete = complete[~complete[label].isin(rare)]
+    kept = study.sample(complete[label] if label else pd.Series("", complete.index))
     if len(kept) == len(rows):
         return str(study.place)
     path = require_new(study.file.with_name(f"{study.file.stem}_rows.csv"))
