@@ -342,7 +342,9 @@ def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_e
     path.write_text(json.dumps(comparison))
     answer = study_page(folder).answer
     needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
-    assert f"{needed} seeds would show it (power 80 %): {2 * (needed - 6)} more runs, about " in answer
+    runs = needed * len(gathered.study.objectives)
+    assert f"{needed} seeds detect it with a power of 80 %" in answer
+    assert f"{runs} runs, about " in answer
     assert answer.endswith(f"trueneg export {run.name} exported")
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))

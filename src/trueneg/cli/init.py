@@ -5,35 +5,43 @@ import os
 import re
 import shlex
 import string
-from collections.abc import Collection, Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import regex
 import yaml
 
 from trueneg.config.reading import load_configuration
 from trueneg.data.images.sources import image_folder
+from trueneg.data.table_formats import plain
 from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.text.cleaning import normalised
+from trueneg.text.words import UNSPACED, is_mostly_latin
 
 TEMPLATES = Path(__file__).parent / "templates"
-# Names that columns often have; of several possible columns, those are taken first.
-TEXTS = ("text", "question", "sentence", "query", "utterance", "anchor", "caption", "report", "title")
+# Names that columns often have, likely ones first.
+TEXTS = ("text", "question", "sentence", "sentence1", "query", "utterance", "anchor", "message", "caption", "report")
+POSITIVES = ("positive", "answer", "response", "reply", "passage", "document", "duplicate", "paraphrase", "sentence2", "text2")
 LABELS = ("label", "class", "category", "intent", "topic", "target")
-GROUPS = ("patient", "patient_id", "subject", "subject_id", "group", "site", "video")
-TRUTH = {"0", "1", "0.0", "1.0", "true", "false", "True", "False", ""}  # cells of a label column of images and texts
+GROUPS = ("patient", "patient_id", "subject", "subject_id", "video", "site")
+NO_LABELS = ("split", "fold", "language", "lang", "annotator")
+WORDS = regex.compile(rf"\p{{L}}{{2,}}|[{UNSPACED}]")  # of two letters or more; characters of scripts without spaces
+TRUE, FALSE = {"1", "1.0", "true"}, {"0", "0.0", "false"}  # lower-case cells of a label column of images and texts
+LOOKED_AT = 500  # texts whose words are counted
 FEWEST = 200  # rows or images; with fewer, next to none are held out to measure with
 FEWEST_OF_LABEL = 5
 UNSEEN_FROM = 10  # labels, from which some are kept for the test on labels of no run
 FIRST_SEEDS = {"pilots": 900, "seeds": 1000}
-SEEDS = ((4, 20), (4, 12), (4, 8), (2, 8), (2, 5))  # pilot and new ones; the first pair that fits the time is taken
+SEEDS = ((4, 20), (4, 12), (4, 8))  # pilot and new ones; the first pair that fits the time is taken, else the last
 # Processor seconds on a slow Xeon: to start a job, to train and evaluate a run, and to pass a sample through the frozen towers.
-START, RUN, SAMPLE = 8.0, {"text": 4.0, "images": 10.0, "pairs": 20.0}, {"text": 0.004, "images": 0.1, "pairs": 0.04}
+START, RUN, SAMPLE = 8.0, {"text": 4.0, "images": 6.0, "pairs": 8.0}, {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
-VARIANTS = 4  # of a tuned objective
+VARIANTS = {"text": 4, "images": 3, "pairs": 3}  # of a tuned objective
 SMALL, USUAL = 96, 160  # pixels: sides of small and of other images in the frozen tower
 
 
@@ -48,36 +56,49 @@ class Study:
 
     Attributes:
         found: sentences about the data, for the user.
+        beside: functions that write the samples to use, if not all of them, beside the configuration.
 
     Raises:
-        UserError: if the file exists.
+        UserError: if the file exists, or its folder does not.
     """
 
     def __init__(self, kind: str, place: Path, minutes: float, file: Path):
         if not 1 <= minutes <= 10_000:
             raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
-        require_new(file)
-        self.kind, self.place, self.minutes, self.file, self.found = kind, place, minutes, file, list[str]()
+        self.kind, self.place, self.minutes, self.file = kind, place, minutes, self.new(file)
+        self.found: list[str] = []
+        self.beside: list[Callable[[], Any]] = []
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
-    def sample(self, labels: pd.Series) -> pd.Series:
-        """Draw the samples to keep, the same share of each label; all if their number fits the time.
+    @staticmethod
+    def new(path: Path) -> Path:
+        """Return a path to which nothing has been written yet."""
+        if not path.parent.is_dir():
+            raise UserError(f"The folder {path.parent} does not exist. Create it, or choose another file with --output.")
+        if path.exists():
+            raise UserError(f"{path} exists, and is not overwritten. Choose another file with --output, or remove it.")
+        return path
+
+    def sample(self, labels: pd.Series, unit: str) -> pd.Series:
+        """Draw the samples to keep, the same share of each label but at least five; all if their number fits the time.
 
         Raises:
             UserError: if there are too few.
         """
         if len(labels) < FEWEST:
-            problem = f"{self.place} has {len(labels):,} usable rows or images; expected at least {FEWEST}"
+            problem = f"{self.place} has {len(labels):,} usable {unit}; expected at least {FEWEST}"
             raise UserError(f"{problem}, because with fewer, next to none are held out to measure with.")
         most = max(FEWEST, int(FOR_TOWERS * self.seconds / SAMPLE[self.kind]))
         if len(labels) <= most:
             return labels
-        kept = labels.groupby(labels).sample(frac=most / len(labels), random_state=0).sort_index()
-        self.found.append(f"{len(kept):,} of {len(labels):,}, drawn at random, fit the time; --minutes sets it")
+        shuffled = labels.sample(frac=1, random_state=0)
+        places, sizes = shuffled.groupby(shuffled).cumcount(), shuffled.map(shuffled.value_counts())
+        kept = labels[places.lt((sizes * most / len(labels)).clip(lower=FEWEST_OF_LABEL))]
+        self.found.append(f"{len(kept):,} of {len(labels):,} {unit}, drawn at random, fit the time; --minutes sets it")
         return kept
 
     def write(self, template: str, tuned: int, **fields: Any) -> str:
-        """Write the configuration; return what was found, and the next two commands.
+        """Write the configuration and what stands beside it; return what was found, and the next commands.
 
         Args:
             template: name of the template.
@@ -85,63 +106,111 @@ class Study:
             fields: values of its placeholders.
         """
         for pilots, seeds in SEEDS:
-            runs = tuned * VARIANTS * pilots + (tuned + 2) * seeds
-            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 2)
+            runs = tuned * VARIANTS[self.kind] * pilots + (tuned + 2) * seeds
+            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS[self.kind] + tuned + 2)
             if needed <= (1 - FOR_TOWERS) * self.seconds:
                 break
         else:
-            minutes = self.minutes * needed / self.seconds
-            self.found.append(f"the smallest study does not fit the time: it takes about {minutes:.0f} minutes")
+            minutes = self.minutes * (needed / self.seconds + FOR_TOWERS)
+            self.found.append(f"the smallest study that can show something takes longer, about {minutes:.0f} minutes")
         for stage, count in (("pilots", pilots), ("seeds", seeds)):
             fields[stage] = list(range(FIRST_SEEDS[stage], FIRST_SEEDS[stage] + count))
-        name = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_")
-        name = name if name[:1].isalpha() else f"my_{name}"
+        stem = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_").removeprefix("my_")
+        name = f"my_{stem or format(zlib.crc32(self.file.stem.encode()), '08x')}"  # no name of a shipped study
         values = {key: json.dumps(value, ensure_ascii=False) for key, value in (fields | {"title": self.place.stem}).items()}
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
-        written = text.substitute(values, name=name, file=self.file)
-        load_configuration(yaml.safe_load(written), str(self.file))
-        self.file.write_text(written, encoding="utf-8")
-        about = f"{runs} short runs: {pilots} pilot seeds tune each method, {seeds} new seeds compare them"
         file = shlex.quote(str(self.file))
+        written = text.substitute(values, name=name, file=file)
+        load_configuration(yaml.safe_load(written), str(self.file))
+        for write in self.beside:
+            write()
+        self.file.write_text(written, encoding="utf-8")
+        about = f"{runs} short runs: {pilots} pilot seeds tune the temperatures, {seeds} new seeds compare the methods"
         commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
-        return "\n".join([*self.found, about, f"Wrote {self.file}. Next:", *commands])
+        return "\n".join([*self.found, about, f"Wrote {self.file}. Next, in a clone of TrueNeg:", *commands])
+
+    def kept_rows(self, rows: pd.DataFrame, needed: Sequence[str], label: str | None = None, unit: str | None = None) -> str:
+        """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration.
+
+        Args:
+            rows: all rows.
+            needed: columns that must not be empty.
+            label: the column of labels; those with fewer than five rows are left out.
+            unit: the column whose values are sampled, with all of their rows; None: rows are sampled.
+        """
+        complete = rows[(rows[list(needed)].map(plain) != "").all(axis="columns")]
+        if len(needed) > 1 and label is None and unit is None:  # pairs of texts
+            complete = complete[complete[needed[0]].map(normalised) != complete[needed[1]].map(normalised)]
+        if len(complete) < len(rows):
+            self.found.append(f"left out: {counted(len(rows) - len(complete), 'row')} with empty cells or equal texts")
+        labels = complete[unit] if unit else complete[label] if label else pd.Series("", complete.index)
+        if unit:
+            labels = pd.Series("", labels.unique())
+        elif label:
+            common = labels.value_counts().loc[lambda sizes: sizes >= FEWEST_OF_LABEL].index
+            if rare := labels.nunique() - len(common):
+                self.found.append(f"left out: {counted(rare, 'label')} with fewer than {FEWEST_OF_LABEL} rows")
+            labels = labels[labels.isin(common)]
+        kept = self.sample(labels, "images" if unit else "rows").index
+        used = complete[complete[unit].isin(kept)] if unit else complete.loc[kept]
+        if len(used) == len(rows):
+            return str(self.place)
+        path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
+        self.beside.append(lambda: used.to_csv(path, index=False))
+        return str(path)
+
+    def describe(self, rows: pd.DataFrame, column: str, role: str) -> None:
+        """Say which column has which role, with an example, and whether the encoder knows its script."""
+        example = plain(rows.loc[rows[column] != "", column].iloc[0])
+        self.found.append(f"{role}: {column}, such as {json.dumps(example[:60], ensure_ascii=False)}")
+        if role == "texts" and not is_mostly_latin(rows[column].head(LOOKED_AT)):
+            remedy = "set the model of text_encoder (twice) to a multilingual one, such as paraphrase-multilingual-MiniLM-L12-v2"
+            self.found.append(f"most letters are not Latin, but all-MiniLM-L6-v2 is an English model: {remedy}")
 
 
-def init_text(table: Path, minutes: float, file: Path) -> str:
+def init_text(
+    table: Path, minutes: float, file: Path, text: str | None = None, label: str | None = None, positive: str | None = None
+) -> str:
     """Write a study of the texts in a table, which have labels or come in pairs.
 
     Args:
         table: the table.
         minutes: how long the study may take on this machine, roughly.
         file: the configuration to write; rows that are kept, if not all of them, are written beside it.
+        text, label, positive: columns; None: found by their names and contents.
 
     Returns:
-        What was found in the data, and the next two commands.
+        What was found in the data, and the next commands.
 
     Raises:
-        UserError: if the data cannot show what a correction gains, or a file exists.
+        UserError: if the data cannot show what a correction gains, columns are ambiguous, or a file exists.
     """
-    study, rows = Study("text", table, minutes, file), read_columns(table, None)
-    texts = _texts(table, rows)
-    text, labels = texts[0], _labels(table, rows.drop(columns=texts))
-    study.found.append(f"{text}: {rows[text].map(normalised).nunique():,} different texts in {len(rows):,} rows")
-    if not labels and len(texts) == 1:
-        problem = f"{table} has texts in {text}, but neither labels nor pairs (columns: {', '.join(map(str, rows))})"
-        remedy = "Add a column of labels, or one of texts that belong to them."
-        raise UserError(f"{problem}: nothing tells which texts are alike. {remedy}")
-    if not labels:
-        study.found.append(f"{texts[1]}: their positives")
-        path = _kept_rows(study, rows[texts[:2]])
-        return study.write("text_pairs", 3, table=path, text=text, positive=texts[1])
-    label = labels[0]
+    study, rows = Study("text", table, minutes, file), _table(table)
+    texts = _texts(table, rows, text)
+    partners = [name for name in (POSITIVES if positive is None else ()) if name in map(str.lower, texts[1:])]
+    if label is None and positive is None:
+        label = _label(table, rows.drop(columns=texts), bool(partners))
+    if label is None and positive is None and not partners:
+        others = f"; texts that may belong to them: {', '.join(texts[1:])}" if texts[1:] else ""
+        problem = f"{table} has texts in {texts[0]}, but no labels (columns: {', '.join(_names(rows))}{others})"
+        raise UserError(
+            f"{problem}: nothing tells which texts are alike. Choose a column with --label or --positive, or add one."
+        )
+    study.describe(rows, texts[0], "texts")
+    if label is None:
+        positive = positive or next(name for name in texts[1:] if name.lower() == partners[0])
+        study.describe(rows, _present(table, rows, positive), "positives")
+        path = study.kept_rows(rows, [texts[0], positive])
+        return study.write("text_pairs", 3, table=path, text=texts[0], positive=positive)
+    study.describe(rows, _present(table, rows, label), "labels")
     sizes = rows.loc[rows[label] != "", label].value_counts()
-    common = sizes.index[sizes >= FEWEST_OF_LABEL]
-    others = f" (other columns that may be labels: {', '.join(labels[1:])})" if labels[1:] else ""
-    study.found.append(f"{label}: {len(sizes):,} labels of {sizes.min():,} to {sizes.max():,} rows{others}")
-    path = _kept_rows(study, rows[[text, label]], label, rare=sizes.index.difference(common))
-    unseen = len(common) // 5 if len(common) >= UNSEEN_FROM else 0
-    sets = {"train": len(common) - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen} if unseen else None
-    return study.write("text_labels", 4, table=path, text=text, label=label, labels=sets)
+    if len(sizes) < 2:
+        raise UserError(f"{table}: {label} has the same label in all rows; expected at least two labels.")
+    study.found.append(f"{len(sizes):,} labels of {sizes.min():,} to {sizes.max():,} rows")
+    path, common = study.kept_rows(rows, [texts[0], label], label), int((sizes >= FEWEST_OF_LABEL).sum())
+    unseen = common // 5 if common >= UNSEEN_FROM else 0
+    sets = {"train": common - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen} if unseen else None
+    return study.write("text_labels", 4, table=path, text=texts[0], label=label, labels=sets)
 
 
 def init_images(folder: Path, minutes: float, file: Path) -> str:
@@ -153,101 +222,112 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     sizes = pd.Series(listed.labels[~listed.is_test]).value_counts()
     classes = f"{len(listed.class_names):,} classes with {sizes.min():,} to {sizes.max():,} each"
     study.found.append(f"{len(split):,} images of {classes} (without test images)")
-    kept = study.sample(split + "/" + pd.Series(listed.labels).map(dict(enumerate(listed.class_names))))
-    if len(kept) < len(split):
-        folder = require_new(file.with_name(f"{file.stem}_images"))
+    kept = study.sample(split + "/" + pd.Series(listed.labels).map(dict(enumerate(listed.class_names))), "images")
+    paths, sampled = listed.images.paths, file.with_name(f"{file.stem}_images")
+
+    def link() -> None:
         for place, where in kept.items():
-            link = folder / where / f"{place}{listed.images.paths[place].suffix}"
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(listed.images.paths[place].resolve())
+            target = sampled / where / f"{place}{paths[place].suffix}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(paths[place].resolve())
+
+    if len(kept) < len(split):
+        folder = study.new(sampled)
+        study.beside.append(link)
     try:
-        small = max(open_image(listed.images.paths[0].read_bytes()).size) <= SMALL
+        small = max(open_image(paths[0].read_bytes()).size) <= SMALL
     except UnreadableImageError:  # the check lists such images
         small = False
-    group = "macro" if sizes.max() > 1.5 * sizes.min() else "all"
-    return study.write(
-        "images",
-        4,
-        folder=str(folder),
-        resolution=SMALL if small else USUAL,
-        test=None if listed.is_test.any() else 0.2,
-        group=group,
-    )
+    fields = {"resolution": SMALL if small else USUAL, "test": None if listed.is_test.any() else 0.2}
+    return study.write("images", 4, folder=str(folder), group="macro" if sizes.max() > 1.5 * sizes.min() else "all", **fields)
 
 
-def init_pairs(table: Path, folder: Path, minutes: float, file: Path) -> str:
+def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str | None = None) -> str:
     """Write a study of the images in a folder and their texts in a table, as :func:`init_text`."""
-    study, rows = Study("pairs", table, minutes, file), read_columns(table, None)
-    images = [name for name in map(str, rows) if rows[name].str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9]
+    study, rows = Study("pairs", table, minutes, file), _table(table)
+    images = [name for name in _names(rows) if rows[name].str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9]
     if not images:
         expected = "a column of image file names, such as 2024/0017.png"
-        raise UserError(f"{table} has the columns {', '.join(map(str, rows))}; expected {expected}. Add one (docs/own-data.md).")
-    image, text = images[0], _texts(table, rows.drop(columns=images))[0]
-    labels = [name for name in map(str, rows) if set(rows[name]) <= TRUTH and rows[name].nunique() > 1]
-    group = next((name for name in map(str, rows) if name.lower() in GROUPS), None)
-    study.found.append(f"{image}: {rows[image].nunique():,} images; {text}: {rows[text].nunique():,} different texts")
-    study.found.append(f"images with one {group} stay in one split" if group else "each image is its own group")
-    path = _kept_rows(study, rows[[*dict.fromkeys(filter(None, [image, text, group])), *labels]], may_be_empty=labels)
-    fields = {"table": path, "image": image, "text": text, "patient": group, "labels": labels}
-    return study.write("pairs", 3, folder=str(folder), **fields)
+        raise UserError(f"{table} has the columns {', '.join(_names(rows))}; expected {expected}. Add one (docs/own-data.md).")
+    image = images[0]
+    here = {name: (folder / name.replace("\\", "/")).is_file() for name in rows[image].unique() if name}
+    if not any(here.values()):
+        raise UserError(f"{folder} has none of the {len(here):,} images that {table} names, such as {next(iter(here), 'none')}.")
+    text = _texts(table, rows.drop(columns=images), text)[0]
+    group = next((name for known in GROUPS for name in _names(rows) if name.lower() == known and name not in (image, text)), None)
+    cells = {name: rows[name].str.lower().value_counts() for name in _names(rows) if name != group}
+    labels = [
+        name
+        for name, counts in cells.items()
+        if set(counts.index) <= TRUE | FALSE | {""}
+        and min(sum(counts.get(cell, 0) for cell in side) for side in (TRUE, FALSE)) > 1
+    ]
+    study.describe(rows, text, "texts")
+    study.found.append(f"images: {image}, {len(here):,} of them; labels: {', '.join(labels) or 'none'}")
+    if missing := len(here) - sum(here.values()):
+        study.found.append(f"left out: {counted(missing, 'image')} that are not in {folder}")
+    about = (
+        f"{rows[group].nunique():,} groups in {group}, none of which is in two splits" if group else "each image is its own group"
+    )
+    study.found.append(about)
+    usable = rows[rows[image].map(here).fillna(False).astype(bool)]
+    path = study.kept_rows(usable, [image, text, *([group] if group else [])], unit=image)
+    if len(usable) < len(rows) and path == str(table):
+        new = study.new(file.with_name(f"{file.stem}_rows.csv"))
+        study.beside.append(lambda: usable.to_csv(new, index=False))
+        path = str(new)
+    return study.write("pairs", 3, folder=str(folder), table=path, image=image, text=text, patient=group, labels=labels)
 
 
-def require_new(path: Path) -> Path:
-    """Return a path to which nothing has been written yet."""
-    if path.exists():
-        raise UserError(f"{path} exists, and is not overwritten. Choose another file with --output, or remove it.")
-    return path
+def _table(path: Path) -> pd.DataFrame:
+    rows = read_columns(path, None)
+    if len(rows.columns) == 1 and ";" in rows.columns[0]:
+        raise UserError(
+            f"{path} has one column, {rows.columns[0]}. Separate the columns with commas, or rename it to .tsv for tabs."
+        )
+    return rows
 
 
-def _texts(table: Path, rows: pd.DataFrame) -> list[str]:
-    """Return the columns of texts, likely ones first."""
-    found = [name for name in map(str, rows) if _are_texts(rows[name])]
+def _names(rows: pd.DataFrame) -> list[str]:
+    return [str(name) for name in rows]
+
+
+def _present(table: Path, rows: pd.DataFrame, column: str) -> str:
+    if column not in rows:
+        raise UserError(f"{table} has no column {column}; expected one of: {', '.join(_names(rows))}.")
+    return column
+
+
+def _texts(table: Path, rows: pd.DataFrame, chosen: str | None) -> list[str]:
+    """Return the columns of texts: the chosen one, those with well-known names, and those with more words, in this order."""
+    length: dict[str, float] = {}
+    for name in _names(rows):
+        cells = rows.loc[rows[name] != "", name].drop_duplicates()
+        count = cells.head(LOOKED_AT).map(lambda cell: len(WORDS.findall(cell))).mean()
+        if len(cells) > max(1, len(rows) / FEWEST_OF_LABEL) and count >= 2:
+            length[name] = count
+    found = _likely(sorted(length, key=lambda name: -length[name]), TEXTS)
+    if chosen is not None:
+        return [_present(table, rows, chosen), *(name for name in found if name != chosen)]
     if not found:
-        values = ", ".join(f"{name}: {rows[name].nunique():,}" for name in rows)
-        raise UserError(f"{table} has no column of different texts (different values: {values}); expected one with sentences.")
-    return _likely(found, TEXTS)
+        values = ", ".join(f"{name}: {rows[name].nunique():,}" for name in _names(rows))
+        problem = f"{table} has no column of different texts with several words each (different values: {values})"
+        raise UserError(f"{problem}. If one has texts nevertheless, choose it with --text.")
+    return found
 
 
-def _are_texts(cells: pd.Series) -> bool:
-    different = cells[cells != ""].drop_duplicates()
-    spaced = different.str.contains(r"\w\s+\w|[^\W\d_a-zA-Z]{4}", regex=True)  # or a script that may not separate words
-    return len(different) > max(1, len(cells) / FEWEST_OF_LABEL) and spaced.mean() > 0.5
-
-
-def _labels(table: Path, rows: pd.DataFrame) -> list[str]:
-    """Return the columns that may be labels, likely ones first."""
-    counts = {name: rows.loc[rows[name] != "", name].nunique() for name in map(str, rows)}
-    if one := [name for name in counts if counts[name] == 1 and name.lower() in LABELS]:
-        raise UserError(f"{table}: {one[0]} has the same label in all rows; expected at least two labels.")
-    found = [name for name in counts if 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL and (rows[name] != "").mean() > 0.5]
-    return _likely(found, LABELS)
+def _label(table: Path, rows: pd.DataFrame, has_pairs: bool) -> str | None:
+    """Return the column of labels, if there is one: with a well-known name or, without pairs, the only one that may be."""
+    named = _likely([name for name in _names(rows) if name.lower() in LABELS], LABELS)
+    if named or has_pairs:
+        return next(iter(named), None)
+    counts = {name: rows.loc[rows[name] != "", name].nunique() for name in _names(rows) if name.lower() not in NO_LABELS}
+    numbers = {name for name in counts if rows[name].str.fullmatch(r"[\d\s.,:/+-]*").all()}
+    found = [name for name in counts if name not in numbers and 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL]
+    if len(found) > 1:
+        raise UserError(f"{table} has several columns that may be labels: {', '.join(found)}. Choose one with --label.")
+    return next(iter(found), None)
 
 
 def _likely(names: Iterable[str], known: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: known.index(name.lower()) if name.lower() in known else len(known))
-
-
-def _kept_rows(
-    study: Study, rows: pd.DataFrame, label: str = "", rare: Collection[str] = (), may_be_empty: Collection[str] = ()
-) -> str:
-    """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration.
-
-    Args:
-        study: the study.
-        rows: the rows, with the columns that the study reads.
-        label: the column of labels, of which each keeps the same share of its rows; empty: none.
-        rare: labels to leave out.
-        may_be_empty: columns that may have empty cells.
-    """
-    complete = rows[(rows.drop(columns=list(may_be_empty)) != "").all(axis="columns")]
-    if len(complete) < len(rows):
-        study.found.append(f"left out: {counted(len(rows) - len(complete), 'row')} with empty cells")
-    if len(rare):
-        study.found.append(f"left out: {counted(len(rare), 'label')} with fewer than {FEWEST_OF_LABEL} rows")
-        complete = complete[~complete[label].isin(rare)]
-    kept = study.sample(complete[label] if label else pd.Series("", complete.index))
-    if len(kept) == len(rows):
-        return str(study.place)
-    path = require_new(study.file.with_name(f"{study.file.stem}_rows.csv"))
-    rows.loc[kept.index].to_csv(path, index=False)
-    return str(path)

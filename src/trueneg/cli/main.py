@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     pictures = inits.add_parser("images", help="images in one folder per class")
     for form in (texts, pairs):
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
+        form.add_argument("--text", metavar="COLUMN", help="column of the texts, if it is not found")
+    texts.add_argument("--label", metavar="COLUMN", help="column of the labels, if it is not found")
+    texts.add_argument("--positive", metavar="COLUMN", help="column of texts that belong to the first, instead of labels")
     pairs.add_argument("--images", type=Path, required=True, metavar="FOLDER", help="folder of the images")
     pictures.add_argument("folder", type=Path, help="folder of the class folders, or of train, val and test with these")
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
@@ -116,11 +119,12 @@ def _check(options: argparse.Namespace) -> bool:
 
 
 def _init_text(options: argparse.Namespace) -> None:
-    print(legible(init.init_text(options.table, options.minutes, options.output)))
+    columns = (options.text, options.label, options.positive)
+    print(legible(init.init_text(options.table, options.minutes, options.output, *columns)))
 
 
 def _init_pairs(options: argparse.Namespace) -> None:
-    print(legible(init.init_pairs(options.table, options.images, options.minutes, options.output)))
+    print(legible(init.init_pairs(options.table, options.images, options.minutes, options.output, options.text)))
 
 
 def _init_images(options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import full_name, higher_is_better
 from trueneg.report.plots import forest
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import paired_differences
 
 LINE = 46  # characters of a title's line
@@ -22,8 +23,8 @@ KNOWING, METHOD, CONTROL = "Oracle", "best label-free method", "random removal"
 def differences(gathered: Gathered) -> list[dict[str, Any]]:
     """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
 
-    The best method is that with the largest gain on the test split, of those that the study's contrasts compare with the
-    baseline; so its gain is too large on average, the more so the more methods there are.
+    The best method is that with the largest gain on the test split, so its gain is too large on average, the more so the more
+    methods there are. Objectives that use labels, follow another one, or have the baseline's loss are no methods.
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a
@@ -35,19 +36,30 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
     if not higher_is_better(primary.metric):
         gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
-    controls = {} if study.tuning is None else study.tuning.follow
-    named = [contrast.treatment for contrast in (primary, *study.contrasts) if contrast.baseline == primary.baseline]
-    methods = gains.loc[
-        [name for name in dict.fromkeys(named) if not study.objectives[name].uses_labels and name not in controls]
+    left_out = {primary.baseline} if study.tuning is None else {primary.baseline, *study.tuning.follow}
+    uncorrected = (*NOT_TRAINED, study.objectives[primary.baseline].name)
+    methods = [
+        name
+        for name, objective in study.objectives.items()
+        if name in gains.index and name not in left_out and objective.name not in uncorrected and not objective.uses_labels
     ]
     removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
-    kinds: dict[str, list[Any]] = {METHOD: [methods["difference"].idxmax()] if len(methods) else [], CONTROL: removal[:1]}
+    kinds: dict[str, list[Any]] = {METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [], CONTROL: removal[:1]}
     kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
     tuned = "tuned" if study.tuning is not None else "fixed settings"
-    line = f"{textwrap.fill(study.title, LINE)}\n{full_name(gathered.primary)}; {tuned}, "
+    measured = full_name(gathered.primary)
+    line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
     found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
     return [
-        {**row, "kind": kind, "study": line + seed_count([int(row["seeds"])]), "title": study.title, "of": len(methods)}
+        {
+            **row,
+            "id": gathered.folder.parent.name,
+            "measured": measured,
+            "kind": kind,
+            "study": line + seed_count([int(row["seeds"])]),
+            "title": study.title,
+            "of": len(methods),
+        }
         for kind, row in found
     ]
 
@@ -78,5 +90,5 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     texts = (
         f"{row['title']}, {row['kind']}: {100 * row['difference']:+.2f} {both}" for row, both in zip(rows, ends, strict=True)
     )
-    columns = ["title", "kind", "objective", "of", "seeds", "difference", "low", "high"]
+    columns = ["id", "title", "measured", "kind", "objective", "of", "seeds", "difference", "low", "high"]
     return finish(figure, [note, f"Best methods: {best}."], "; ".join(texts)), table[columns]

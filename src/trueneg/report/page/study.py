@@ -130,32 +130,38 @@ def study_page(folder: Path) -> StudyPage:
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """State what more seeds would cost if the primary contrast is undecided, and how to export the best encoder.
+    """State what seeds that decide would cost if the primary contrast is undecided, and how to export the best encoder.
 
-    The best encoder is chosen on the validation split, among objectives that use no labels and whose weights are here.
+    The best encoder is chosen on the validation split, among objectives that use no labels and follow no other, and whose weights
+    are here.
 
     Args:
         gathered: a trained study.
         runs: records of its runs.
     """
-    primary, contrast, sentences = gathered.study.primary, gathered.comparison["primary"], []
-    compared = [run["seconds"] for run in runs if run["objective"] in (primary.treatment, primary.baseline)]
-    if contrast["outcome"] == "undecided" and contrast["p"] is not None and compared:
+    study, contrast, sentences = gathered.study, gathered.comparison["primary"], []
+    seconds = [run["seconds"] for run in runs if run["settings"]["objective"]["name"] not in NOT_TRAINED]
+    if contrast["outcome"] == "undecided" and contrast["p"] is not None and seconds:
         needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
         if needed is None:
-            sentences.append("If the true difference is the measured one, more than 1,000 seeds would be needed to show it.")
+            sentences.append("If the true difference is the measured one, detecting it takes more than 1,000 seeds.")
         else:
-            more = 2 * (needed - contrast["seeds"])
-            cost = f"{more:,} more runs, about {duration(more * sum(compared) / len(compared))} of training"
-            sentences.append(f"If the true difference is the measured one, {needed:,} seeds would show it (power 80 %): {cost}.")
+            count = needed * sum(objective.name not in NOT_TRAINED for objective in study.objectives.values())
+            cost = f"{count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training"
+            power = f"If the true difference is the measured one, {needed:,} seeds detect it with a power of 80 %"
+            sentences.append(
+                f"{power}; as new values of `seeds`, because adding them to these would invalidate the test: {cost}."
+            )
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
-    labelled = [name for name, objective in gathered.study.objectives.items() if objective.uses_labels]
-    rows = rows[(rows["dataset"] == gathered.dataset) & ~rows["objective"].isin(labelled)]
+    controls = set(study.tuning.follow if study.tuning else ()) | {
+        name for name, objective in study.objectives.items() if objective.uses_labels
+    }
+    rows = rows[(rows["dataset"] == gathered.dataset) & ~rows["objective"].isin(controls)]
     if rows.empty:
         return sentences
     ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(["mean", "value"])
-    best = ordered.iloc[-1 if higher_is_better(primary.metric) else 0]
-    if gathered.study.objectives[best["objective"]].name in NOT_TRAINED:
+    best = ordered.iloc[-1 if higher_is_better(study.primary.metric) else 0]
+    if study.objectives[best["objective"]].name in NOT_TRAINED:
         sentences.append("On the validation split, no method without labels is above the encoder before training.")
     elif RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         chosen = f"{best['objective']}, of the methods without labels the best on the validation split"
