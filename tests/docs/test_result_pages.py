@@ -105,3 +105,22 @@ def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves
         ]
         label = dataset.removeprefix("positives=").replace("_", " ")
         assert rows[label, objective] == [*expected, f"{100 * means['share at bound']:.0f} %"]
+
+
+def test_the_pilot_on_radiographs_shows_the_csv_and_the_csv_the_exported_rows():
+    table = pd.read_csv(ROOT / "docs/results/open_i_frozen_pilot.csv")
+    rows = pd.read_parquet(ROOT / "evidence/open_i_frozen_pilot/rows.parquet")
+    rows = rows[(rows["split"] == "validation") & rows["group"].isna()]
+    shared = ["objective", "seed", "task", "metric", "labels", "direction"]
+    rows["logit_scale"] = rows["variant"].str.extract(r"([0-9.]+)").astype(float)
+    both = table.merge(rows, on=[*shared, "logit_scale"], suffixes=(" shown", ""))
+    assert len(both) == len(table) == 120
+    assert (both["value"] == both["value shown"]).all()
+    page = (ROOT / "docs/results/open_i_frozen_pilot.md").read_text(encoding="utf-8").split("logit scale |")[1:]
+    for part, task in zip(page, ["zero-shot", "retrieval sentence"], strict=True):
+        values = table[table["task"] == task].groupby(["objective", "logit_scale", "seed"])["value"].mean().unstack()
+        gains = 100 * (values - values.loc["CL", values.loc["CL"].mean(axis="columns").idxmax()])
+        for objective, own in gains.groupby(level="objective"):
+            shown = zip(own.mean(axis="columns"), own.sem(axis="columns"), strict=True)
+            cells = [f"{mean:+.1f} ± {error:.1f}".replace("-", "−") if error else "0" for mean, error in shown]
+            assert f"| {objective} | {' | '.join(cells)} |" in part
