@@ -74,6 +74,8 @@ rule overview:
         "results/timings/overview.jsonl"
     conda:
         "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/draw"),
     params:
         code=registry.report_code(),
     script:

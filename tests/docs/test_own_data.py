@@ -62,7 +62,7 @@ def with_texts(tmp_path, monkeypatch) -> Project:
 
 
 def of_section_3(program: str) -> list[str]:
-    (line,) = [line for line in indented(ROOT / PAGE) if re.match(rf"{program} .*my_study.yaml", line)]
+    *_, line = [line for line in indented(ROOT / PAGE) if re.match(rf"{program} .*my_study.yaml", line)]  # not that after init
     return line.replace("--cores all", "--cores 2").split()
 
 
