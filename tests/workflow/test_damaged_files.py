@@ -107,6 +107,7 @@ def test_a_damaged_model_stops_the_study_until_its_run_is_removed(project):
     assert (both["value"] == both["value after"]).all()
 
 
+@pytest.mark.long
 def test_a_damaged_block_is_not_compared(project):
     rows, summary = "results/tiny/rows/digits/CL/seed0-1.parquet", "results/tiny/artefacts/comparison.json"
     intact = halve_values(project.path / rows)
@@ -143,6 +144,7 @@ def test_blocks_without_rows_are_reported_and_evaluated_by_the_next_call(project
         assert project.planned(*target)["evaluate"] == 1
 
 
+@pytest.mark.long
 def test_the_printed_remedy_for_a_damaged_model_restores_it(project):
     run = first_run(project)
     intact = (run / "model.safetensors").read_bytes()
