@@ -97,6 +97,10 @@ def test_images_with_classes():
     assert init("images", "animals") == 0
     assert dataset().test == 0.2
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group == "macro"
+    Path("my_study.yaml").unlink()
+    photographs(Path("plants"), classes=("fern", "moss"))
+    assert init("images", "plants") == 0
+    assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     except UnreadableImageError:  # the check lists such images
         small = False
     fields = {"resolution": SMALL if small else USUAL, "test": None if listed.is_test.any() else 0.2}
-    return study.write("images", 4, folder=str(folder), group="macro" if sizes.max() > 1.5 * sizes.min() else "all", **fields)
+    return study.write("images", 4, folder=str(folder), group="macro" if sizes.max() > 1.5 * sizes.min() else None, **fields)
 
 
 def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str | None = None) -> str:
