@@ -1,5 +1,6 @@
 """`trueneg init` finds what the data have, refuses what cannot show anything, and writes a study that runs as it is."""
 
+import json
 import re
 from pathlib import Path
 
@@ -215,6 +216,20 @@ def test_columns_that_are_not_text_are_ignored():
     table.to_json("questions.jsonl", orient="records", lines=True)
     assert init("text", "questions.jsonl") == 0
     assert dataset().label_column == "topic"
+
+
+def test_a_damaged_cell_of_a_column_is_reported():
+    table = questions().astype(object)
+    table.loc[3, "message"] = "half a character: \ud800"
+    lines = [json.dumps(row) for row in table.to_dict("records")]
+    Path("questions.jsonl").write_text("\n".join(lines))
+    assert init("text", "questions.jsonl") == 1
+
+
+def test_an_empty_column_is_refused_in_a_sentence(capsys):
+    questions().assign(tone="").to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv", "--label", "tone") == 1
+    assert "tone" in capsys.readouterr().err
 
 
 def test_semicolons_and_other_scripts_get_a_remark(capsys):

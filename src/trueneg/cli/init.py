@@ -129,7 +129,14 @@ class Study:
         commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
         return "\n".join([*self.found, about, f"Wrote {self.file}. Next, in a clone of TrueNeg:", *commands])
 
-    def kept_rows(self, rows: pd.DataFrame, needed: Sequence[str], label: str | None = None, unit: str | None = None) -> str:
+    def kept_rows(
+        self,
+        rows: pd.DataFrame,
+        needed: Sequence[str],
+        label: str | None = None,
+        unit: str | None = None,
+        usable: pd.Series | None = None,
+    ) -> str:
         """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration.
 
         Args:
@@ -137,12 +144,14 @@ class Study:
             needed: columns that must not be empty.
             label: the column of labels; those with fewer than five rows are left out.
             unit: the column whose values are sampled, with all of their rows; None: rows are sampled.
+            usable: bool, whether a row can be used; None: all can.
         """
         complete = rows[(rows[list(needed)].map(plain) != "").all(axis="columns")]
         if len(needed) > 1 and label is None and unit is None:  # pairs of texts
             complete = complete[complete[needed[0]].map(normalised) != complete[needed[1]].map(normalised)]
         if len(complete) < len(rows):
             self.found.append(f"left out: {counted(len(rows) - len(complete), 'row')} with empty cells or equal texts")
+        complete = complete if usable is None else complete[usable[complete.index]]
         labels = complete[unit] if unit else complete[label] if label else pd.Series("", complete.index)
         if unit:
             labels = pd.Series("", labels.unique())
@@ -161,7 +170,7 @@ class Study:
 
     def describe(self, rows: pd.DataFrame, column: str, role: str) -> None:
         """Say which column has which role, with an example, and whether the encoder knows its script."""
-        example = plain(rows.loc[rows[column] != "", column].iloc[0])
+        example = plain(next(iter(rows.loc[rows[column] != "", column]), ""))
         self.found.append(f"{role}: {column}, such as {json.dumps(example[:60], ensure_ascii=False)}")
         if role == "texts" and not is_mostly_latin(rows[column].head(LOOKED_AT)):
             remedy = "set the model of text_encoder (twice) to a multilingual one, such as paraphrase-multilingual-MiniLM-L12-v2"
@@ -270,12 +279,8 @@ def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str 
         f"{rows[group].nunique():,} groups in {group}, none of which is in two splits" if group else "each image is its own group"
     )
     study.found.append(about)
-    usable = rows[rows[image].map(here).fillna(False).astype(bool)]
-    path = study.kept_rows(usable, [image, text, *([group] if group else [])], unit=image)
-    if len(usable) < len(rows) and path == str(table):
-        new = study.new(file.with_name(f"{file.stem}_rows.csv"))
-        study.beside.append(lambda: usable.to_csv(new, index=False))
-        path = str(new)
+    usable = rows[image].map(here).fillna(False).astype(bool)
+    path = study.kept_rows(rows, [image, text, *([group] if group else [])], unit=image, usable=usable)
     return study.write("pairs", 3, folder=str(folder), table=path, image=image, text=text, patient=group, labels=labels)
 
 

@@ -63,8 +63,8 @@ def read_columns(
 
     Args:
         path: the file.
-        columns: names of the columns, optionally with their allowed values; None: all columns whose values
-            can be text, so not lists, objects and bytes.
+        columns: names of the columns, optionally with their allowed values; None: all columns
+            without lists, objects and bytes.
         origin: for a file of a known dataset, a sentence on where to get a complete copy, used as the remedy in every error
             message; None for the user's own files.
         texts: columns that must contain text, not numbers, in formats with types.
@@ -88,11 +88,10 @@ def read_columns(
         except UnreadableTableError as error:
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
+    if columns is None:
+        cells = cells.loc[:, ~cells.map(lambda value: isinstance(value, list | dict | bytes)).any()]
     written = {column: [_written(value, column in texts) for value in cells[column]] for column in cells}
     table, mistakes = pd.DataFrame(written, cells.index, dtype=object), []
-    if columns is None:
-        table = table.loc[:, table.notna().all()]
-        cells = cells[list(table)]
     for column in cells:
         for place, value in cells[column][table[column].isna()].items():
             problem = f"is not text but {type(value).__name__}, or has a null or half a character"
