@@ -7,7 +7,7 @@ Studies that train on a CPU are left out. Frozen towers are counted once per stu
 
 import sys
 
-from trueneg.cli.estimates import SUSTAINED
+from trueneg.cli.pace import SUSTAINED
 from trueneg.config.order import features_cost, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs, features_key, frozen_towers

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.cli.estimates import estimated_time, features_time
+from trueneg.cli.pace import Pace
 from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs, planned_texts
 from trueneg.cli.planned_networks import check_language_models, check_networks, check_towers, missing_networks
 from trueneg.config.image_text_study import ImageTextStudy
@@ -19,6 +20,7 @@ from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
 from trueneg.legible import counted
+from trueneg.planning.updates import planned_updates
 from trueneg.report import known_data
 from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
@@ -41,13 +43,14 @@ OF_KIND: dict[str, tuple[Any, Any]] = {
 }
 
 
-def describe(name: str, studies: Mapping[str, Study], results: Path, every_image: bool = False) -> str:
+def describe(name: str, studies: Mapping[str, Study], results: Path, machine: Pace, every_image: bool = False) -> str:
     """Describe what the study would run, what exists, what is missing, and how long the rest would take.
 
     Args:
         name: the study.
         studies: all studies of the configuration.
         results: the results folder.
+        machine: the speed of this machine.
         every_image: whether to decode all of the user's own images that have not been read yet.
 
     Raises:
@@ -62,16 +65,16 @@ def describe(name: str, studies: Mapping[str, Study], results: Path, every_image
         if protocol := committed_protocol(name, study.protocol, results):
             when = f"committed on {protocol['date']}" if protocol["date"] else "the date of its commit is unknown"
             lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
-        lines += _training(name, study, studies, results, every_image)
+        lines += _training(name, study, studies, results, machine, every_image)
     elif isinstance(study, LikelihoodStudy):
-        lines = _scoring(name, study, results)
+        lines = _scoring(name, study, results, machine)
     else:
         finished = sum((results / name / f"artefacts/simulation/{key}.parquet").is_file() for key in EXPERIMENTS)
         lines = [f"{finished} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
 
-def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
+def _scoring(name: str, study: LikelihoodStudy, results: Path, machine: Pace) -> list[str]:
     lines = []
     for corpus, reports in data_input.of_corpora(name, study).items():
         skipped = check_own_table(reports)
@@ -86,11 +89,13 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
         lines += [f"{corpus}: {skipped}"] if skipped else []
         sentences = privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
         without = [name for name, path in zip(study.language_models, scores, strict=True) if not (made and path.is_file())]
-        lines += check_language_models(study, sentences, without)
+        lines += check_language_models(study, sentences, without, machine)
     return lines
 
 
-def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path, every_image: bool) -> list[str]:
+def _training(
+    name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path, machine: Pace, every_image: bool
+) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
     known, planned = OF_KIND[study.kind]
@@ -138,8 +143,8 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         lines += _changed_benchmark(study, results)
         if any(data.checksum is None for data in sources.values()):
             lines += [f"MISSING {part}" for part in missing_images(study)]
-    times = [f"{stage}{estimated_time(of_jobs, store, study)}" for stage, of_jobs in missing.items()]
-    return [*lines, *(times or ["Nothing to train: every run is in the store."]), *features_time(runs, results)]
+    times = [f"{stage}{estimated_time(of_jobs, store, study, machine)}" for stage, of_jobs in missing.items()]
+    return [*lines, *(times or ["Nothing to train: every run is in the store."]), *features_time(runs, results, machine)]
 
 
 def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
@@ -207,8 +212,6 @@ def _outdated(results: Path, path: Path) -> list[str]:
 
 def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
     """Check batch size and warm-up against the number of images, as the training job does."""
-    from trueneg.training.loop import planned_updates
-
     for run, data in runs:
         training = run.settings["training"]
         if data.subset is not None and run.settings["objective"]["name"] not in NOT_TRAINED:

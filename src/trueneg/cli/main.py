@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trueneg.cli import check, init, verify, why
+from trueneg.cli.pace import Pace
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "--files", action="store_true", help="compare every file of the studies with its recorded checksum instead"
     )
     checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
+    checks.add_argument("--pace", action="store_true", help="measure this machine's speed first, and keep it for later checks")
     checks.set_defaults(command=_check)
     inits = commands.add_parser("init", help="write a study of your own data, sized for a given time").add_subparsers(
         required=True, metavar="FORM"
@@ -113,8 +115,9 @@ def _check(options: argparse.Namespace) -> bool:
         faults, text = verify.verify(studies, options.results)
         print(legible(text))
         return faults > 0
+    machine = Pace(options.results, measures=options.pace)
     for name in studies:
-        print(legible(check.describe(name, studies, options.results, options.images)))
+        print(legible(check.describe(name, studies, options.results, machine, options.images)))
     return False
 
 

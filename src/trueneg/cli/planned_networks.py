@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.cli.estimates import ROUGH, duration, language_model_seconds
+from trueneg.cli.estimates import language_model_seconds
+from trueneg.cli.pace import Pace
 from trueneg.cli.planned_data import PlannedData
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Run, all_towers, features_key
 from trueneg.io.downloads import announced
+from trueneg.legible import duration
 
 COUNTED = 20_000  # texts whose tokens are counted
+FILES = ("weights", "model")  # settings of a network that name files
 
 
 def missing_networks(study: ImageTextStudy) -> list[str]:
@@ -35,6 +38,8 @@ def missing_networks(study: ImageTextStudy) -> list[str]:
 def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:
     """Build each kind of networks that the runs use, except towers, tokenise the sentences, and list the weights to download.
 
+    Networks without files or sentences are not built: nothing is known of them that a job could refuse, and imports are slow.
+
     Args:
         runs: image–text runs with their data.
         channels: channels of the images.
@@ -43,14 +48,21 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
         UserError: as in the training job, if networks cannot be built, weights are missing or do not fit, or a sentence is too
             long.
     """
+    sections = ("encoder", "text_encoder", "projection")
+    kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
+    kinds = {
+        kind: made
+        for kind, made in kinds.items()
+        if made[1] or any(made[0][section].get(key) for section in sections for key in FILES)
+    }
+    if not kinds:
+        return []
     from trueneg.data.stored_features import StoredFeatures
     from trueneg.models.text_encoders import tokenise
     from trueneg.training.frozen import Frozen, is_tower
     from trueneg.training.image_text_networks import build_networks, encoder_of
 
     placeholder: Any = StoredFeatures(np.zeros((1, 1, 8, 2), np.float32), (1, 1), "", "")  # of towers, which are checked apart
-    sections = ("encoder", "text_encoder", "projection")
-    kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
     downloads: list[str] = []
     for settings, sentences in kinds.values():
         offline = settings["text_encoder"].get("offline") and settings["text_encoder"]["model"]
@@ -100,17 +112,22 @@ def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -
     return list(dict.fromkeys(downloads))
 
 
-def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str]) -> list[str]:
+def check_language_models(
+    study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str], machine: Pace
+) -> list[str]:
     """Create or load the language models of a study, count tokens, list models to download, and estimate the time.
 
     Args:
         study: the text study.
         sentences: table with ``patient`` and ``sentence``; None: the reports have not been split yet.
         missing: names of the models whose scores are missing.
+        machine: the speed of this machine.
 
     Raises:
         UserError: as in the jobs, if a model cannot be created or loaded, or there are too few sentences.
     """
+    if sentences is None and not any(study.language_models[name].model for name in missing):
+        return []  # spares slow imports
     from trueneg.text.folds import training_parts, with_folds
     from trueneg.text.loading import load_language_model, longest_input
     from trueneg.text.masked_lm import new_masked_lm
@@ -134,7 +151,9 @@ def check_language_models(study: LikelihoodStudy, sentences: pd.DataFrame | None
                 if unusual := unexpressed(list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)):
                     lines.append(f"{name}: {unusual}")
         if loaded is not None and texts:
-            seconds += language_model_seconds(loaded[0].num_parameters(), texts, model)
+            seconds += language_model_seconds(loaded[0].num_parameters(), texts, model, machine.speed)
     if seconds:
-        lines.append(f"training and scoring of language models takes about {duration(seconds)} with one process (from {ROUGH})")
+        lines.append(
+            f"training and scoring of language models takes about {duration(seconds)} with one process (from {machine.origin})"
+        )
     return list(dict.fromkeys(lines))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
+from trueneg.planning.updates import planned_updates
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
@@ -221,31 +222,3 @@ class TrainingRun(ABC):
             factor = learning_rate_factor(self.training["schedule"], (done - self.warmup) / (self.updates - self.warmup))
         for group in self.optimizer.param_groups:
             group["lr"] = self.training["learning_rate"] * factor
-
-
-def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> tuple[int, int]:
-    """Return the number of updates of an epoch and of a run.
-
-    Args:
-        training: settings of the section ``training``.
-        available: number of samples per epoch: images or, in training on pairs, pairs.
-        seed: the run's seed, for messages.
-
-    Raises:
-        UserError: if there are fewer samples than the batch size, or no updates after the warm-up.
-
-    Example:
-        >>> planned_updates({"batch_size": 64, "updates": None, "epochs": 10, "warmup_updates": 20}, 1000, seed=0)
-        (15, 150)
-    """
-    size, warmup, unit = training["batch_size"], training.get("warmup_updates", 0), training.get("unit")
-    per_epoch = available // size
-    if per_epoch == 0:
-        content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"
-        samples = "samples" if training.get("kind") == "text" else "images"
-        where = content if unit else f"the subset of seed {seed} contains {available} {samples}"
-        raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more data.")
-    updates = training["updates"] or training["epochs"] * per_epoch
-    if warmup >= updates:
-        raise UserError(f"training.warmup_updates is {warmup}, but the run has {updates} updates; lower it.")
-    return per_epoch, updates
