@@ -1,18 +1,22 @@
-# All targets need Python 3.11 or newer with pip. The first one that you run sets up .venv; later ones start at once.
+# All targets need Python 3.11 or newer with pip. The first one that you run sets up .venv; later ones start at once. With PyTorch's CPU build in .venv
+# (README.md), that is kept.
 PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := .venv/cluster
 OLDEST ?= .venv/oldest
+CONSTRAINTS ?= envs/constraints.txt
 # One thread per process: otherwise, tests and jobs that run in parallel would compete for the cores.
 export OMP_NUM_THREADS ?= 1
 # Keep bytecode caches even if the user has disabled them: the tests start hundreds of processes that would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-studies test-cluster test-oldest lint format reference golden docs clean
+.PHONY: demo install test test-long test-studies test-cluster test-oldest lint format reference golden constraints docs clean
 
-demo: .venv/ready ## train, evaluate and draw the default studies
+demo: .venv/pipeline ## train, evaluate and draw the default studies
 	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
 	@echo "Done. Open results/index.html in a browser."
+
+install: .venv/networks ## the pipeline with pretrained networks of timm, open_clip and sentence-transformers
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not studies" tests
@@ -51,19 +55,43 @@ reference: .venv/ready ## rewrite the JSON schema and the configuration's refere
 golden: .venv/ready ## record the golden results of code whose VERSION was raised; refuses other changes (CONTRIBUTING.md)
 	$(BIN)/python -m tests.golden.rewrite
 
+constraints: .venv/ready ## renew the exact versions that are installed
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-annotate --no-header --all-extras pyproject.toml \
+		--output-file .venv/constraints.txt
+	{ head -1 envs/constraints.txt; cat .venv/constraints.txt; } > .venv/renewed.txt
+	mv .venv/renewed.txt envs/constraints.txt
+
 docs: .venv/docs ## build the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Done. Open site/index.html in a browser; for its search: $(BIN)/mkdocs serve."
 
 .venv/docs: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(call install,docs)
 	@touch $@
 
-.venv/ready: pyproject.toml
+# uv needs about a third of pip's time. Where it cannot reach the packages, as behind a mirror that only pip's configuration names, pip installs them.
+# Its cache is inside of .venv, so that files are linked, not copied.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+define install
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --cache-dir .venv/cache --constraint $(CONSTRAINTS) --editable '.[$(1)]' \
+		|| $(PIP) --constraint $(CONSTRAINTS) --editable '.[$(1)]'
+	@rm -rf .venv/cache
+endef
+
+.venv/ready: .venv/pipeline
+	$(call install,dev)
+	@touch $@
+
+.venv/networks: .venv/pipeline
+	$(call install,pretrained)
+	@touch $@
+
+.venv/pipeline: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "TrueNeg needs Python 3.11 or newer, found " + sys.version.split()[0] + "; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	@echo "Installing TrueNeg and what it needs (PyTorch is large: a few minutes)."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) uv || true
+	$(call install,pipeline)
 	@touch $@
 
 $(OLDEST)/ready: pyproject.toml tests/oldest.txt
@@ -74,9 +102,8 @@ $(OLDEST)/ready: pyproject.toml tests/oldest.txt
 
 # Outside the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, which takes seconds if none answers.
 $(PLUGINS)/ready: Makefile | .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(PLUGINS) \
-		'snakemake-executor-plugin-slurm>=2.8' 'snakemake-executor-plugin-slurm-jobstep>=0.6' \
-		'snakemake-executor-plugin-cluster-generic>=1.0.9' 'throttler>=1.2.2'
+	$(PIP) --constraint $(CONSTRAINTS) --no-deps --upgrade --target $(PLUGINS) \
+		snakemake-executor-plugin-slurm snakemake-executor-plugin-slurm-jobstep snakemake-executor-plugin-cluster-generic throttler
 	@touch $@
 
 clean: ## remove the environment, not the results

@@ -26,10 +26,3 @@ def test_every_requirement_is_pinned(extra):
 def test_a_pinned_version_is_the_lower_bound(name):
     (bound,) = [BOUNDS[extra][name] for extra in ("report", "pipeline", "dev") if name in BOUNDS[extra]]
     assert numbers(PINNED[name]) == numbers(bound)
-
-
-def test_environments_of_conda_have_the_same_bounds():
-    renamed = {"matplotlib": "matplotlib-base", "seaborn": "seaborn-base", "snakemake": "snakemake-minimal"}
-    listed = (ROOT / "envs/figures.yaml").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^  - ([\w-]+) >=([\d.]+)$", listed, re.M))
-    assert {name: found[renamed.get(name, name)] for name in BOUNDS["report"]} == BOUNDS["report"]
