@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -15,11 +16,14 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.data.pictures import encoded, picture
 from tests.data.test_reports import XML, archive
+from tests.evaluation import test_rating_runs
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.config.reading import read_configuration
 from trueneg.data import image_loading
+from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.reports import open_i
+from trueneg.data.stored_features import write_features
 from trueneg.specs import encoders
 from trueneg.store.rows import to_table
 
@@ -193,6 +197,35 @@ def test_size(run, tmp_path):
         '"""Text."""\n\nimport os\n\n# Why.\nx = (\n    1\n)\n\n\ndef f():\n    "Text."\n'
     )
     assert re.search(r"^package +4 lines +1 modules$", run("size", tmp_path), re.M)
+
+
+def test_caption_mask(run, tmp_path):
+    """The raters call true what shows the same thing at the same place, which has a similarity of 1; 0 if it shares neither."""
+    source, vectors = test_rating_runs.SOURCE, tmp_path / "vectors.npz"
+    write_pairs(source, tmp_path / "pairs.npz")
+    halves = ["test", "train"] * 29 + ["validation"] * 2
+    pd.DataFrame({"report": source.reports, "split": halves}).to_parquet(tmp_path / "pairs-splits.parquet")
+    test_rating_runs.rated().to_parquet(tmp_path / "pairs-ratings.parquet")
+    each = test_rating_runs.EACH
+    shown = zip(test_rating_runs.THING.repeat(each), 4 + test_rating_runs.PLACE.repeat(each), strict=True)
+    coded_as = {text: np.eye(7)[list(both)].sum(0) for text, both in zip(source.sentences["sentence"], shown, strict=True)}
+    coded = np.array([coded_as[text] for text in distinct_texts(source)])
+    made_of = {"tower": {}, "weights": "", "data": source.checksum}
+    write_features(
+        vectors,
+        tmp_path / "cache",
+        made_of,
+        len(coded),
+        lambda chosen: coded[chosen, None, :, None],
+        grid=None,
+        at_once=100,
+        restricted=False,
+    )
+    table = {row[0]: row[1:] for row in cells(run("caption_mask", tmp_path / "pairs.npz", vectors))}
+    assert table["0 to 0.1"][2] == "0.0%"
+    assert table["0.6 or more"][2] == "100.0%"
+    shares = [float(row[0].strip("%")) for row in table.values()]
+    assert sum(shares) == pytest.approx(100, abs=0.05)
 
 
 def test_text_setting(run, tmp_path):

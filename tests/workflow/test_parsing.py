@@ -181,6 +181,7 @@ def test_every_rule_has_an_image_and_an_environment_with_this_package(probed):
     path = probed.path / "rules" / environment
     dependencies = yaml.safe_load(path.read_text())["dependencies"]
     assert {"pip", "python"} <= {dependency.split()[0] for dependency in dependencies}
-    (extras,) = re.findall(r"pip install --constraint envs/constraints.txt --editable '\.\[(.*)\]'", path.with_suffix(".post-deploy.sh").read_text())
+    installed = path.with_suffix(".post-deploy.sh").read_text()
+    (extras,) = re.findall(r"pip install --constraint envs/constraints.txt --editable '\.\[(.*)\]'", installed)
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"pipeline"} <= set(extras.split(",")) <= known.keys()
