@@ -458,14 +458,14 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_by_class", "eta_quality"]
     plain = synthetic_pairs.study()
-    assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, "candidates", *requested, *always]
+    assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]
     assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
     assert set(tradeoff) <= set(registry.SSD_FIGURES)
     one_constant = {
         "DCL": {"name": "dcl", "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"]}
     }
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
-    assert list(registry.figures_by_name(least)) == ["contrasts", "candidates", "eta_by_class", "eta_quality", *always]
+    assert list(registry.figures_by_name(least)) == ["contrasts", "eta_by_class", "eta_quality", *always]
     printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
     tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed - {"contrasts"}
     assert set(registry.tables_by_name(plain)) == tables

@@ -76,7 +76,6 @@ def test_tables_and_a_figure_show_every_candidate_and_the_selected_one(tuned):
     candidates = pd.read_csv(results / "tables/candidates.csv")
     assert len(candidates) == PILOTS
     assert candidates.groupby("objective")["chosen"].sum().eq(1).all()
-    assert (results / "figures/candidates.png").stat().st_size > 1000
 
 
 @pytest.mark.long

@@ -17,7 +17,6 @@ from trueneg.stats.measurement import Measurement
 # Files in results/<study>/artefacts that figures and tables of trained studies read.
 ROWS = ("study.yaml", "comparison.json", "rows.parquet")
 CURVES = ("study.yaml", "comparison.json", "curves.parquet")
-CANDIDATES = ("study.yaml", "comparison.json", "candidates.parquet")
 PAIRED = "_differences"  # name suffix of figures that show paired differences instead of means
 
 
@@ -73,14 +72,6 @@ def published_name(paper: str, table: str) -> str:
         'published_relaxing_contrastiveness_table_1'
     """
     return re.sub(r"\W+", "_", f"published_{paper}_{table}".lower())
-
-
-def of_candidates(study: Study, make: Callable[..., Any], caption: str) -> list[Drawing]:
-    """Declare the figure or table of all candidates if a trained study selects any variant on the validation split."""
-    if not isinstance(study, TrainedStudy) or all(len(grid) == 1 for grid in runs.candidates(study).values()):
-        return []
-    files = CANDIDATES if study.first_baseline is None else tuple(dict.fromkeys((*CANDIDATES, *ROWS)))
-    return [Drawing("candidates", make, "Every candidate on the validation split", caption, files)]
 
 
 def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:

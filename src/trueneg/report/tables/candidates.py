@@ -1,6 +1,8 @@
 """Table of a selection: every candidate with its mean on the validation split."""
 
-from trueneg.report.declared import Drawing, of_candidates
+from trueneg.config import runs
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.report.declared import Drawing
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
@@ -9,12 +11,16 @@ from trueneg.report.tables.building import group_title, mean_cell, records
 from trueneg.specs.settings import Study
 
 ORDER = 20
+TITLE = "Every candidate on the validation split"
+FILES = ("study.yaml", "comparison.json", "candidates.parquet")
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the table if the study selects variants."""
+    if not isinstance(study, TrainedStudy) or all(len(grid) == 1 for grid in runs.candidates(study).values()):
+        return []
     caption = "How much depends on the choice? Means on the validation split, by which one candidate per objective was chosen."
-    return of_candidates(study, candidates, caption)
+    return [Drawing("candidates", candidates, TITLE, caption, FILES)]
 
 
 def candidates(gathered: Gathered) -> Table:
