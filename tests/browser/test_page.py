@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import re
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from scipy import stats
 
 from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, add_theory
 from tests.report import synthetic
@@ -26,9 +24,7 @@ from trueneg.report.tables.comparisons import layout_table
 from trueneg.stats.measurement import Measurement
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
-VIEWS = ("page:overview", "phantom", "theory", "page:runs", "page:compare")
-AUC = Measurement("zero-shot", "AUC")
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+VIEWS = ("page:overview", "phantom", "theory")
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +72,6 @@ def visit(browser, results):
 def panel_of(tab):
     """The panel with the provenance of a number."""
     return tab.get_by_role("dialog", name="Where the number comes from")
-
-
-def column(tab, number):
-    """The texts in a column of the visible runs."""
-    return tab.locator(f".runs tbody tr:visible > :nth-child({number})").all_inner_texts()
-
-
-def compare_with(tab, path):
-    """Add another results page to the comparison, and return the message about it."""
-    tab.get_by_label("Add another results page").set_input_files(path)
-    tab.wait_for_function("document.getElementById('page:compare-said').textContent !== ''")
-    return tab.locator("#page\\:compare-said").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -145,7 +129,7 @@ def test_arrow_keys_move_between_numbers_and_enter_opens_their_provenance(visit)
     assert tab.evaluate("document.activeElement.textContent") == after
 
 
-def test_provenance_shows_the_settings_of_the_runs_and_filters_the_list_to_them(visit, results):
+def test_provenance_shows_the_settings_and_the_ids_of_the_runs(visit, results):
     tab = visit("phantom")
     tab.locator("#phantom summary", has_text="Tasks").click()
     tab.locator("details tr", has=tab.get_by_role("rowheader", name="ReCo")).first.locator("button").first.click()
@@ -156,9 +140,9 @@ def test_provenance_shows_the_settings_of_the_runs_and_filters_the_list_to_them(
     training = next(record for record in records if record["objective"] == "ReCo")["settings"]["training"]
     for key in ("epochs", "batch_size", "learning_rate"):
         assert json.loads(shown[f"training.{key}"]) == training[key]
-    panel.get_by_role("button", name="Show these runs in the list").click()
-    tab.wait_for_function("document.getElementById('page:run-count').textContent.startsWith('6 of 60')")
-    assert set(column(tab, 4)) == {"ReCo"}
+    panel.locator("summary", has_text="Run ids").click()
+    ids = {record["id"] for record in records if record["objective"] == "ReCo"}
+    assert set(panel.locator("pre").last.inner_text().split()) == ids
 
 
 def test_the_provenance_of_a_study_without_runs_lists_its_files(visit):
@@ -175,107 +159,22 @@ def test_all_views_can_be_reached_by_keyboard_with_visible_focus(visit):
     assert tab.locator("section.view:visible").get_attribute("id") == "phantom"  # skipping keeps the view
     for _ in range(20):
         tab.keyboard.press("Shift+Tab")
-        if tab.evaluate("document.activeElement.textContent") == "Compare":
+        if tab.evaluate("document.activeElement.textContent") == "theory":
             break
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineWidth") == "3px"
     tab.keyboard.press("Enter")
-    assert tab.get_by_role("heading", name="Two studies side by side").is_visible()
+    assert tab.get_by_role("heading", name="Theory").is_visible()
 
 
-def test_without_javascript_everything_but_the_comparison_is_readable(visit, results):
+def test_without_javascript_everything_is_readable(visit, results):
     tab = visit(java_script_enabled=False)
     assert tab.get_by_text(sentence(Gathered(results / "phantom" / "artefacts"))).is_visible()
     assert tab.locator(".card img").first.is_visible()
-    assert not tab.get_by_role("link", name="Compare").is_visible()
     tab.get_by_role("navigation").get_by_role("link", name="phantom").click()
     for words in ("Does it help?", "Paired differences at a glance", "By r", "Configuration"):
         assert tab.locator("#phantom").get_by_text(words).first.is_visible()
     tab.locator("#phantom .glance button").first.click()
     assert "12 runs" in panel_of(tab).inner_text()
-    tab.keyboard.press("Escape")
-    tab.get_by_role("link", name="Runs", exact=True).click()
-    assert len(column(tab, 1)) == 60
-
-
-def test_runs_are_sorted_as_numbers_in_both_directions_and_filtered_by_study_state_and_text(visit):
-    tab = visit("phantom")
-    tab.get_by_role("link", name="Runs of this study").click()
-    tab.wait_for_selector("#page\\:run-table")
-    assert tab.get_by_label("Study").input_value() == "phantom"
-    for order in ("ascending", "descending"):
-        tab.get_by_role("button", name="primary").click()
-        assert tab.locator(".runs thead th").nth(6).get_attribute("aria-sort") == order
-        cells = column(tab, 7)
-        values = [float(text) for text in cells if text != "–"]  # candidates that were not selected have no test value
-        assert len(cells) == 60
-        assert "–" not in cells[: len(values)]
-        assert values == sorted(values, reverse=order == "descending")
-    tab.get_by_label("State").select_option("stale")
-    assert column(tab, 6) == ["stale"]
-    tab.get_by_role("button", name="Clear filters").click()
-    tab.get_by_label("Id, commit, device").fill("00001f")
-    assert column(tab, 1) == [f"{0x1F:012x}"]
-
-
-def test_a_study_is_compared_with_that_of_another_page_by_welchs_interval(visit, results, tmp_path):
-    add_study(tmp_path, title=HOSTILE, training={"epochs": 3})
-    artefacts = [folder / "phantom" / "artefacts" for folder in (results, tmp_path)]
-    rows = pd.read_parquet(artefacts[1] / "rows.parquet")
-    rows.assign(value=rows["value"] + 0.01 * rows["seed"]).to_parquet(artefacts[1] / "rows.parquet")
-    render_page([replace(study_page(artefacts[1]), answer=HOSTILE)], tmp_path / "index.html")
-    tab = visit("page:compare")
-    assert "1 study from index.html" in compare_with(tab, tmp_path / "index.html")
-    assert tab.locator("#page\\:compare-b").input_value() == "phantom (index)"
-    body = tab.locator("#page\\:comparison")
-    assert "<script>alert(2)</script>" in body.inner_text()  # as text
-    assert body.locator("img, script").count() == 0
-    assert body.locator("tr", has_text="training.epochs").locator("td").all_inner_texts() == ["2", "3"]
-    cells = body.locator("tr", has=tab.get_by_role("rowheader", name="DCL-LM")).first.locator("td").all_inner_texts()
-    first, second = (
-        AUC.rows_of(pd.read_parquet(folder / "rows.parquet").query("split == 'test' and objective == 'DCL-LM'"))["value"]
-        for folder in artefacts
-    )
-    welch, difference = stats.ttest_ind(second, first, equal_var=False), second.mean() - first.mean()
-    # The page rounds Welch's degrees of freedom down.
-    half = stats.t.ppf(0.975, math.floor(welch.df)) * difference / welch.statistic
-    shown = [float(text) for text in re.findall(r"[+-]?[\d.]+", cells[4].replace("−", "-"))]
-    assert shown == pytest.approx([difference, difference - half, difference + half], abs=6e-4)
-
-
-def test_without_variation_over_seeds_the_difference_of_two_studies_has_no_interval(visit):
-    tab = visit("page:compare")
-    apart = """([x, y]) => apart(x, y, JSON.parse(byId("page:data").textContent).t)"""
-    varied = {"mean": "80.0 ± 1.2", "value": 80.0, "half": 1.2, "seeds": 4}
-    for half in (None, 0.0):
-        equal = {"mean": "81.0 ± –", "value": 81.0, "half": half, "seeds": 4}
-        assert tab.evaluate(apart, [varied, equal]) == "+1.0"
-        assert tab.evaluate(apart, [equal, varied]) == "−1.0"
-    assert re.fullmatch(r"0\.0 \[−1\.\d, \+1\.\d\]", tab.evaluate(apart, [varied, varied]))
-
-
-def test_a_study_compared_with_itself_shows_no_differences(visit):
-    tab = visit("page:compare")
-    body = tab.locator("#page\\:comparison")
-    tab.locator("#page\\:compare-b").select_option("phantom")
-    assert "All means and intervals are identical." in body.inner_text()
-    assert "Settings, code, machine and libraries are the same." in body.inner_text()
-    tab.locator("#page\\:compare-b").select_option("theory")
-    assert "no measurement on the same data set in common" in body.inner_text()
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("<p>Hello</p>", "no studies"),
-        ('<script class="study-data">{"format": 0}</script>', "format 0"),
-        ('<script class="study-data">{"format": </script>', "damaged"),
-    ],
-)
-def test_another_file_is_rejected_with_the_reason(visit, tmp_path, content, reason):
-    (tmp_path / "other.html").write_text(content)
-    message = compare_with(visit("page:compare"), tmp_path / "other.html")
-    assert message.startswith("other.html cannot be used")
-    assert reason in message
 
 
 def test_retrieval_examples_show_each_objectives_results_for_the_same_query(visit, results):

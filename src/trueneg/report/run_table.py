@@ -19,7 +19,7 @@ ORDER = ("study", "source", "dataset", "objective", "seed")
 LISTED = ["run", "state", "epoch", "objective", "seed"]  # columns of every line, even if all runs have the same value
 
 
-def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = True) -> pd.DataFrame:
+def run_table(results: Path, studies: Collection[str] = ()) -> pd.DataFrame:
     """List the runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
     The state is ``finished``, ``stale`` (a VERSION was raised after the training), ``stale rows`` (one was raised after the
@@ -31,11 +31,10 @@ def run_table(results: Path, studies: Collection[str] = (), *, measured: bool = 
     Args:
         results: the results folder.
         studies: names of the studies whose runs to list; empty: all runs, including unfinished ones.
-        measured: whether to show the primary metrics.
     """
     compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
     store, data, rows = RunStore(results / "runs"), DataChanges(results), []
-    metrics, stale_rows = _evaluated(results, [name for name in compared if measured and name in (studies or compared)])
+    metrics, stale_rows = _evaluated(results, [name for name in compared if name in (studies or compared)])
     users = _studies_of_runs(results)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) in RunStore.TRAINED:

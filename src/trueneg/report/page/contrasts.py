@@ -1,4 +1,4 @@
-"""Overview of a study's paired differences, and its measurements for comparison with other studies."""
+"""Overview of a study's paired differences."""
 
 from typing import Any
 
@@ -8,10 +8,9 @@ from matplotlib.ticker import MaxNLocator
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.metrics import evaluation_name, full_name, metric_name, scale, unit
+from trueneg.report.metrics import evaluation_name, metric_name, scale, unit
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.building import difference_text, mean_text, objective_name, p_text, records, runs_of_difference
-from trueneg.stats.measurement import Measurement
+from trueneg.report.tables.building import difference_text, objective_name, p_text, records, runs_of_difference
 
 ENDS = ["difference low", "difference", "difference high"]
 LEFT, WIDTH = 6, 88  # left edge and width of the axis, in percent of the drawing's width
@@ -69,29 +68,3 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
         }
         groups.append(group)
     return groups
-
-
-def measurements(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return all compared numbers in the format that the page's script reads to compare studies.
-
-    Returns:
-        For each number, the measurement's name (``measured``), the ``objective``, ``mean`` and ``difference`` (with the outcome)
-        as text, the ``unit`` of a difference, the number of ``seeds``, and in that unit the ``value`` and the half-width of its
-        interval (``half``), None without an interval.
-    """
-    numbers = []
-    for row in records(values):
-        ends = np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
-        value, half = (None if np.isnan(end) else float(f"{end:.7g}") for end in ends)
-        entry = {
-            "measured": f"{row['dataset']}; {full_name(Measurement.of(row))}",
-            "objective": row["objective"],
-            "mean": mean_text(row),
-            "difference": "" if pd.isna(row["outcome"]) else f"{difference_text(row, starred=False)}, {row['outcome']}",
-            "unit": unit(row["metric"], difference=True),
-            "seeds": int(row["seeds"]),
-            "value": value,
-            "half": half,
-        }
-        numbers.append(entry)
-    return numbers

@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,20 +46,9 @@ class Provenance:
             return self._index("printed", (cell.printed, frozenset(cell.runs.split()) & self._ids))
         return self.of_runs(cell.runs.split())
 
-    def of_each_run(self) -> dict[str, int]:
-        """Return the index of each run; runs with the same settings, data, code, machine and state share one."""
-        ids: dict[str, list[str]] = defaultdict(list)
-        for run in self.runs:
-            ids[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
-        return {run: self.of_runs(runs) for runs in ids.values() for run in runs}
-
     def described(self) -> list[dict[str, Any]]:
         """Return the page's description of each source, in index order."""
         return [self._described(*key) for key in self._indices]
-
-    def facts(self) -> dict[str, str]:
-        """Return everything that two studies can differ in, as text: provenance of the runs, and settings by dotted name."""
-        return self._made(self.runs) | dict(flat(self.settings))
 
     def _index(self, kind: str, content: Any = None) -> int:
         return self._indices.setdefault((kind, content), len(self._indices))

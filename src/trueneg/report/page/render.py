@@ -1,28 +1,23 @@
-"""Render the results page to one HTML file from the studies' pages and the runs in the store."""
+"""Render the results page to one HTML file from the studies' pages."""
 
 import base64
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import markupsafe
-import numpy as np
-import scipy
 from PIL import Image
 
 from trueneg.io.files import write_text
 from trueneg.report.page.examples import webp
 from trueneg.report.page.study import StudyPage
-from trueneg.report.run_table import run_table
 
 HERE = Path(__file__).parent
-FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
 CARD = (960, 960)  # maximum width and height of an image on the overview, in pixels
 COLOURS = 128  # number of colours in an embedded figure
-DEGREES_AT_MOST = 200  # maximum degrees of freedom of the Student's t quantiles that a comparison uses
 
 
 def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
@@ -45,7 +40,6 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     path = Path(path)
     loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
     environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
     runs = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
@@ -54,22 +48,12 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         unread=unread or {},
         runs=runs,
         newest=max(runs.values(), default=""),
-        others=_other_runs(path.parent, runs),
-        format=FORMAT,
-        quantiles=np.asarray(scipy.stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1))).round(5).tolist(),
         style=style,
         script=script,
         digests=[base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in (style, script)],
     )
     write_text(path, text)
     return path
-
-
-def _other_runs(results: Path, shown: Collection[str]) -> list[Any]:
-    """List stored runs that belong to no study on the page: unfinished runs, and runs of studies that are not on it."""
-    table = run_table(results, measured=False)
-    others = table[~table["run"].isin(shown)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
-    return others.astype(object).where(others.notna(), "–").to_dict("records")
 
 
 def _joined(pattern: str) -> markupsafe.Markup:

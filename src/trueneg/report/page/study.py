@@ -17,8 +17,8 @@ from trueneg.report.declared import PAIRED
 from trueneg.report.findings import full_answer, sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.metrics import format_metric, higher_is_better
-from trueneg.report.page.contrasts import glance, measurements
+from trueneg.report.metrics import higher_is_better
+from trueneg.report.page.contrasts import glance
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
@@ -26,7 +26,6 @@ from trueneg.report.tables.comparisons import compare_study
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
-from trueneg.store.rows import reported
 from trueneg.store.run_store import RunStore
 
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
@@ -56,8 +55,6 @@ class StudyPage:
         config: configuration of the study as YAML.
         provenance: provenance of the study's numbers.
         glance: forest plots from :func:`trueneg.report.page.contrasts.glance`.
-        measurements: values from :func:`trueneg.report.page.contrasts.measurements`.
-        baseline: objective that is subtracted in paired differences.
         examples: examples from :func:`trueneg.report.page.examples.examples_of`.
     """
 
@@ -77,8 +74,6 @@ class StudyPage:
     config: str = ""
     provenance: Provenance = field(default_factory=Provenance)
     glance: Sequence[Mapping[str, Any]] = ()
-    measurements: Sequence[Mapping[str, Any]] = ()
-    baseline: str = ""
     examples: Mapping[str, Any] = field(default_factory=lambda: NO_EXAMPLES)
 
 
@@ -119,14 +114,7 @@ def study_page(folder: Path) -> StudyPage:
     )
     if not is_trained:
         return page
-    values = compare_study(gathered)
-    return replace(
-        page,
-        glance=glance(values, gathered, page.provenance),
-        measurements=measurements(values),
-        baseline=gathered.baseline,
-        protocol=gathered.protocol_notes,
-    )
+    return replace(page, glance=glance(compare_study(gathered), gathered, page.provenance), protocol=gathered.protocol_notes)
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -170,19 +158,14 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
 
 
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
-    """Return each run's record with its ``state`` and, as text, its primary measurement (``value``), its settings by dotted name
-    (``configuration``) and its provenance (``made``).
+    """Return each run's record with its ``state`` and, as text, its settings by dotted name (``configuration``) and its
+    provenance (``made``).
     """
-    measured = gathered.primary
-    test = gathered.variants[gathered.variants["split"] == "test"]
-    rows = measured.rows_of(reported(test, gathered.comparison["selection"]))
-    values = {run: format_metric(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
     runs = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in runs:
         machine, source = record["machine"], record["source"]
         record["state"] = changes.state(record, store.marked(record["id"], versions.code_state(record)))
-        record["value"] = values.get(record["id"], "–")
         record["configuration"] = dict(flat(record["settings"]))
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),

@@ -1,14 +1,8 @@
-// Navigation and keyboard control. Text that comes from data is only ever set as text, never read as HTML.
+"use strict";
+// Navigation and keyboard control.
 
 function byId(id) {
   return document.getElementById(id);
-}
-
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children.flat());
-  return node;
 }
 
 // The style sheet shows the part named in the address; this marks it in the navigation and the title.
@@ -41,16 +35,11 @@ function startWalking(table) {
 }
 
 function start() {
-  document.documentElement.classList.add("ready");
   document.querySelectorAll("table.numbers").forEach(startWalking);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault(); // another address would leave the part that is shown
     byId("page:main").focus();
   });
-  if (byId("page:runs")) {
-    startRuns();
-    startCompare();
-  }
   addEventListener("hashchange", markPart);
   markPart();
 }
