@@ -467,7 +467,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
     assert list(registry.figures_by_name(least)) == ["contrasts", "eta_by_class", "eta_quality", *always]
     printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
-    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed - {"contrasts"}
+    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed
     assert set(registry.tables_by_name(plain)) == tables
     papers = {"sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)], "relaxing-contrastiveness": registry.RECO_PLACES}
     named = {

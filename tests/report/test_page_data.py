@@ -98,7 +98,7 @@ def with_all_tables(tmp_path_factory):
     return gathered, study_page(gathered.folder)
 
 
-@pytest.mark.parametrize("name", ["tasks", "contrasts", *PRINTED, "differences"])
+@pytest.mark.parametrize("name", ["tasks", *PRINTED, "differences"])
 def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with_all_tables):
     gathered, page = with_all_tables
     shown = registry.tables_by_name(gathered.study)[name].made(gathered)

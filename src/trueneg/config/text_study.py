@@ -64,7 +64,6 @@ class TextStudy(TrainedStudy):
     SECTIONS = ("text_encoder", "positive_encoder", "projection", "similarity", "training")
     SAME_TEXT = "exclude"
     TASKS = tasks.TEXTS
-    LAYOUT = "texts"
 
     kind: Literal["text"] = Field(description="text: train text encoders on pairs of texts")
     dataset: AnyTextPairs

@@ -149,11 +149,12 @@ class TrainedStudy(Study):
 
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
-    LAYOUT: ClassVar[str] = "tasks"  # of its table of contrasts, in trueneg.report.layouts
     SAME_TEXT: ClassVar[str | None] = None  # the objectives' ``same_text`` where they do not set it
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
-    contrasts: list[NamedContrast] = Field([], description="further comparisons that the study names, in a table of their own")
+    contrasts: list[NamedContrast] = Field(
+        [], description="further comparisons that the study names, first in the table of differences"
+    )
     published: list[Published] = Field([], description="published tables to show next to the study's results")
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
     protocol: PathText | None = technical(

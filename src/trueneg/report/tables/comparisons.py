@@ -1,6 +1,5 @@
-"""Tables of a trained study: paired differences and named contrasts with their tests, published numbers, and means by task."""
+"""Tables of a trained study: paired differences with their tests, published numbers, and means by task."""
 
-from collections import defaultdict
 from typing import Any
 
 import pandas as pd
@@ -9,31 +8,23 @@ from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.text_study import TextStudy
-from trueneg.config.trained_study import OTHERS, TrainedStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
-from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import with_unit
 from trueneg.report.layouts import CHEXPERT, LAYOUTS, PRECISION, TRAINED, compared_rows, every_measurement, with_means
-from trueneg.report.metrics import evaluation_name, group_name, unit
+from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import (
-    OWN_FAMILY,
     Cells,
     Head,
     Layout,
     Named,
     compare,
     comparisons,
-    contrast_name,
-    difference_cell,
     difference_table,
-    group_title,
-    headroom_remarks,
-    margin_note,
     published_table,
     records,
     side_by_side,
-    with_names,
 )
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
@@ -45,10 +36,6 @@ PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
-    "contrasts": (
-        "Named contrasts",
-        "The comparisons that the study names; outside the primary measurement they are exploratory.",
-    ),
     "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
     "published": ("{} of {}, with our numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
@@ -77,14 +64,13 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     if not isinstance(study, TrainedStudy):
         return []
-    shown: dict[str, Any] = {"differences": True, "contrasts": study.contrasts}
+    shown: dict[str, Any] = {"differences": True}
     shown |= {"accuracy": isinstance(study, ImageStudy), "texts": isinstance(study, TextStudy)}
     if isinstance(study, ImageTextStudy):
         tasks_measured = {measured.task for measured in measured_by(study)}
         shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
         shown |= {"precision": tasks_measured & {PRECISION, CHEXPERT}, "grounding": "grounding" in tasks_measured}
         shown |= {"linear_evaluation": tasks_measured & {*TRAINED}}
-    makers: dict[str, Any] = {"contrasts": contrasts, "differences": differences}
     listed = []
     for name, (title, caption) in HEADINGS.items():
         if name == "published":
@@ -92,7 +78,7 @@ def drawings(study: Study) -> list[Drawing]:
                 options, heading = {"paper": paper, "table": table}, title.format(table, paper)
                 listed.append(Drawing(published_name(paper, table), published, heading, caption, (*ROWS, PUBLISHED), options))
         elif shown.get(name):
-            make, options = (makers[name], {}) if name in makers else (layout_table, {"name": name})
+            make, options = (differences, {}) if name == "differences" else (layout_table, {"name": name})
             listed.append(Drawing(name, make, title, caption, (*ROWS, CURVES) if name == "tasks" else ROWS, options))
     return listed
 
@@ -158,33 +144,6 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
     notes = [RECO_TABLE_1] if (paper, table) == ("relaxing-contrastiveness", "Table 1") else []
     rows = with_means(rows[rows["split"] == "test"])
     return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
-
-
-def contrasts(gathered: Gathered) -> Table:
-    """Build the table of the contrasts that the study names, with a column for each measurement."""
-    study, rows, named, remarks = gathered.study, compared_rows(gathered), named_by(gathered), headroom_remarks(gathered.headroom)
-    layout = accuracy(study, rows) if isinstance(study, ImageStudy) else LAYOUTS[study.LAYOUT](rows)
-    values = comparisons(rows, gathered.baseline, layout.keys(rows), gathered.margins, named)
-    is_primary = values["contrast"] == f"{named.treatment} − {named.baseline}"
-    values = pd.concat([values[is_primary], values[~is_primary & (values["family"] != OTHERS)]], ignore_index=True)
-    cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
-    for row in records(values):
-        cells[row["dataset"], contrast_name(row, gathered.names)][Measurement.of(row)] = difference_cell(row)
-    lines = (
-        (group_title(dataset, remarks, title), contrast, [of_contrast.get(key, Cell("")) for key in measured])
-        for title, measured in layout.groups.items()
-        for (dataset, contrast), of_contrast in cells.items()
-    )
-    columns = [(head.title, with_unit(head.name, unit(head.metric, difference=True))) for head in layout.heads]
-    sentences = [
-        "Differences within seeds, with their 95 % t intervals over seeds.",
-        *gathered.protocol_notes,
-        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a family, for each group and column; "
-        f"{OWN_FAMILY}; contrasts without a family are not tested).",
-        *margin_note(values),
-        *gathered.table_notes,
-    ]
-    return Table(with_names(values, gathered.names), columns, grouped(lines), sentences, corner="contrast")
 
 
 def last_share(curves: pd.DataFrame, column: str) -> Cells:
