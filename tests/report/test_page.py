@@ -80,6 +80,7 @@ def test_the_page_shows_every_part_of_a_study(tmp_path, figure):
     study = StudyPage("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
     _, reader = page_of(png.parents[2], study)
     text = " ".join(reader.texts["body"].split())
+    assert "open" in reader.of("details")[0]  # the first table
     parts = (study.title, study.question, study.finding, study.answer, *study.headroom, *study.warnings, "seeds: 8")
     for part in (*parts, "In percent.", "91.25", "Caption."):
         assert part in text

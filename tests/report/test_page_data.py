@@ -19,11 +19,8 @@ from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
 from trueneg.report.page import render_page, study_page
-from trueneg.report.page.contrasts import glance
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.building import compare
 from trueneg.stats.measurement import Measurement
-from trueneg.store.rows import load_rows
 
 AUC = Measurement("zero-shot", "AUC")
 
@@ -119,25 +116,6 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
                 objectives = [*line.rpartition("; ours: ")[2].split(" − "), *(["CL"] if "− CL" in column else [])]
                 expected = {(labels.get(name, name), seed) for name in objectives for seed in range(6)}
                 assert runs_at(described) == expected, (line, column, cell)
-
-
-def test_the_forest_plot_shows_differences_in_the_primary_measurement(artefacts, provenance):
-    rows = load_rows(artefacts / "rows.parquet")
-    chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
-    values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
-    gathered = Gathered(artefacts)
-    (group,) = glance(values, gathered, provenance)
-    assert [(line["objective"], line["role"]) for line in group["lines"]] == [("DCL-LM", "primary"), ("Oracle", "oracle")]
-    line = group["lines"][0]
-    primary = gathered.comparison["primary"]
-    assert line["text"].startswith(f"+{primary['difference']:.3f}")
-    # The drawing's axis is linear: its ticks say where a value stands.
-    (first, low), (last, high) = group["ticks"][0], group["ticks"][-1]
-    ends = [float(text.replace("−", "-")) for text in (low, high)]
-    expected = np.interp([primary[key] for key in ("low", "difference", "high")], ends, [first, last])
-    assert line["places"] == pytest.approx(expected, abs=0.02)
-    expected = {(objective, seed) for objective in ("DCL-LM", "CL") for seed in range(6)}
-    assert runs_at(provenance.described()[line["origin"]]) == expected
 
 
 def test_marks_and_warnings_state_the_caveats(page, tmp_path):

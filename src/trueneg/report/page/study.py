@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,9 @@ from trueneg.report.findings import full_answer, sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import higher_is_better
-from trueneg.report.page.contrasts import glance
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
-from trueneg.report.tables.comparisons import compare_study
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
@@ -43,7 +41,6 @@ class StudyPage:
         finding: answer in a plain sentence, or what a study without an answer measures; shown on the overview.
         answer: answer with all its numbers.
         headroom: one sentence per data set on its headroom for corrections of false negatives.
-        protocol: sentences about the committed file that names the comparisons.
         data: sentences on the data and every η, from :func:`trueneg.report.known_data.sentences`.
         warnings: caveats shown first, such as stale runs or too few seeds.
         marks: short badges for the outcome and the caveats, as (kind, text); the kinds are better, worse, even, unsure,
@@ -54,7 +51,6 @@ class StudyPage:
         tables: title, caption and content of each table, in page order.
         config: configuration of the study as YAML.
         provenance: provenance of the study's numbers.
-        glance: forest plots from :func:`trueneg.report.page.contrasts.glance`.
         examples: examples from :func:`trueneg.report.page.examples.examples_of`.
     """
 
@@ -64,7 +60,6 @@ class StudyPage:
     finding: str = ""
     answer: str = ""
     headroom: Sequence[str] = ()
-    protocol: Sequence[str] = ()
     data: Sequence[str] = ()
     warnings: Sequence[str] = ()
     marks: Sequence[tuple[str, str]] = ()
@@ -73,7 +68,6 @@ class StudyPage:
     tables: Sequence[tuple[str, str, Table]] = ()
     config: str = ""
     provenance: Provenance = field(default_factory=Provenance)
-    glance: Sequence[Mapping[str, Any]] = ()
     examples: Mapping[str, Any] = field(default_factory=lambda: NO_EXAMPLES)
 
 
@@ -94,7 +88,7 @@ def study_page(folder: Path) -> StudyPage:
     # Paired differences come before the corresponding means.
     names = [name for mean in drawings if not mean.endswith(PAIRED) for name in (mean + PAIRED, mean) if name in drawings]
     pictures = [(drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
-    page = StudyPage(
+    return StudyPage(
         name=folder.parent.name,
         title=study.title,
         question=study.question,
@@ -112,9 +106,6 @@ def study_page(folder: Path) -> StudyPage:
         provenance=Provenance(runs, gathered.settings, folder),
         examples=examples_of(folder, restricted),
     )
-    if not is_trained:
-        return page
-    return replace(page, glance=glance(compare_study(gathered), gathered, page.provenance), protocol=gathered.protocol_notes)
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -107,12 +107,6 @@ def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
     return Layout([Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))], columns)
 
 
-def compare_study(gathered: Gathered) -> pd.DataFrame:
-    """Compare objectives with the baseline for every measurement in a study's tables."""
-    rows = compared_rows(gathered)
-    return compare(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
-
-
 def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
     study = gathered.study
     return accuracy(study, rows).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
