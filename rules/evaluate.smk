@@ -171,24 +171,6 @@ rule pair_pictures:
         "../workflow/scripts/pair_pictures.py"
 
 
-rule eta_by_class:
-    """Summarise the class probabilities estimated from likelihoods by latent class, and list the known ones beside them."""
-    input:
-        unpack(data_inputs.eta_by_class),
-    output:
-        table="results/{study}/artefacts/class_probabilities.parquet",
-    log:
-        "results/{study}/logs/eta_by_class.log",
-    benchmark:
-        "results/{study}/timings/eta_by_class.jsonl"
-    conda:
-        "../envs/trueneg.yaml"
-    resources:
-        **growing("resources/eta_by_class"),
-    script:
-        "../workflow/scripts/eta_by_class.py"
-
-
 rule eta_errors:
     """Measure how far the class probabilities of each run are from the known ones."""
     input:

@@ -9,7 +9,6 @@ import pytest
 from trueneg.data.draw import draw_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import read_pair_subsets
-from trueneg.data.pairs.phantom import write_eta_by_class
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
@@ -99,20 +98,6 @@ def test_sentences_without_a_class_probability_are_rejected(tables, tmp_path):
     privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)
     with pytest.raises(UserError, match=r"1 sentences are invalid, first in row 0 .*; expected eta in \[0, 1\)"):
         joined(tables | {"eta": short}, tmp_path)
-
-
-def test_eta_by_class_contains_estimates_and_known_probabilities(tables, whole, tmp_path):
-    privacy.write_table(whole.sentences, tmp_path / "sentences.parquet", restricted=False)
-    write_eta_by_class(tmp_path / "sentences.parquet", classes=tables["classes"], table=tmp_path / "table.parquet")
-    table = pd.read_parquet(tmp_path / "table.parquet").set_index("class")
-    truth = made().classes.set_index("class")
-    assert set(table.index) == set(whole.sentences["class"])
-    for number, row in table.iterrows():
-        eta = whole.sentences.loc[whole.sentences["class"] == number, "eta"]
-        assert row["sentences"] == len(eta)
-        assert row[["eta low", "eta", "eta high"]].tolist() == pytest.approx(np.percentile(eta, [5, 50, 95]).tolist())
-        assert truth.loc[number, "finding"] in row["name"]
-        assert row["image probability"] == pytest.approx(truth.loc[number, "image_probability"], nan_ok=True)
 
 
 def test_splits_are_by_patient_and_differ_between_seeds(whole, tables, tmp_path):

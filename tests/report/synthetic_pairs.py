@@ -184,17 +184,6 @@ def overlays(objectives, phrases=5, size=64):
     return pd.DataFrame(table)
 
 
-def class_probabilities(classes=48):
-    """Class probabilities that follow Zipf's law, and noisy η."""
-    generator = np.random.default_rng(3)
-    probability = 0.3 / np.arange(1, classes + 1)
-    eta = 0.2 * probability**0.8 * np.exp(generator.normal(0, 0.4, classes))
-    table = {"class": np.arange(classes), "name": [f"class {n}" for n in range(classes)], "sentences": 40}
-    table |= {"kind": np.where(np.arange(classes) < 40, "positive", np.where(np.arange(classes) < 45, "negated", "filler"))}
-    table |= {"eta": eta, "eta low": eta * 0.4, "eta high": eta * 2.1, "image probability": probability}
-    return pd.DataFrame(table)
-
-
 def eta_errors(rows):
     """A mean η of every run, and an error."""
     generator, ids = np.random.default_rng(4), rows["run"].unique()
@@ -224,7 +213,6 @@ def write(folder, settings_of_study, datasets=("phantom",), **options):
     describe_candidates(measured, candidates, MEASURED, selection).to_parquet(folder / "candidates.parquet")
     curves(of, datasets).to_parquet(folder / "curves.parquet")
     published_numbers(of, ROOT / "config/published.csv").to_parquet(folder / "published.parquet")
-    class_probabilities().to_parquet(folder / "class_probabilities.parquet")
     eta_errors(measured).to_parquet(folder / "eta_errors.parquet")
     for kind, table in (("similarities", similarities), ("overlays", overlays)):
         wanted = getattr(of.figures, kind)

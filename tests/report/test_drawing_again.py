@@ -10,7 +10,7 @@ import synthetic_pairs
 from trueneg.errors import UserError
 from trueneg.report import build, registry
 
-FIGURES, TABLES = ("eta_by_class", "training_loss"), ("tasks", "differences")
+FIGURES, TABLES = ("eta_quality", "training_loss"), ("tasks", "differences")
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def test_only_drawings_whose_files_changed_are_redrawn(study):
     build.draw_study(study)
     assert drawn_again(study, before) == set()
     assert (study / "tables/tasks.csv").is_file()
-    table = study / "artefacts/class_probabilities.parquet"
-    pd.read_parquet(table).iloc[1:].to_parquet(table)
+    table = study / "artefacts/eta_errors.parquet"
+    pd.read_parquet(table).iloc[::-1].to_parquet(table)
     build.draw_study(study)
-    assert drawn_again(study, before) == {"figures/eta_by_class"}
+    assert drawn_again(study, before) == {"figures/eta_quality"}
     curves = study / "artefacts/curves.parquet"
     pd.read_parquet(curves).query("epoch > 1").to_parquet(curves)
     before = drawn(study)
@@ -64,13 +64,13 @@ def test_editing_a_file_of_the_report_redraws_everything(study, tmp_path, monkey
         shutil.copytree(Path(registry.__file__).parents[1] / name, package / name)
     monkeypatch.setattr(registry, "__file__", str(package / "report/registry.py"))
     assert registry.report_code() == unedited
-    assert not registry.drawn_by_other_code(study / "figures/eta_by_class.png")
-    for file in ("report/figures/eta_by_class.py", "report/page/page.html", "report/page/styles/page.css", "stats/comparison.py"):
+    assert not registry.drawn_by_other_code(study / "figures/eta_quality.png")
+    for file in ("report/figures/eta_quality.py", "report/page/page.html", "report/page/styles/page.css", "stats/comparison.py"):
         path = next(package.rglob("*.css")) if file.endswith(".css") else package / file
         path.write_text(path.read_text() + " ")
         assert registry.report_code() != unedited
         unedited = registry.report_code()
-    assert registry.drawn_by_other_code(study / "figures/eta_by_class.png")
+    assert registry.drawn_by_other_code(study / "figures/eta_quality.png")
     build.draw_study(study)
     assert drawn_again(study, before) == set(before)
 
@@ -86,14 +86,16 @@ def test_a_damaged_drawing_is_redrawn(study):
 
 
 def test_a_drawing_that_fails_is_reported_after_all_others_are_drawn(study):
-    (study / "artefacts/class_probabilities.parquet").write_text("damaged")
-    with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_by_class.*class_probabilities\.parquet"):
+    table = study / "artefacts/eta_errors.parquet"
+    intact = table.read_bytes()
+    table.write_text("damaged")
+    with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_quality.*eta_errors\.parquet"):
         build.draw_study(study)
     others = drawn(study)
     assert "figures/training_loss" in others
     assert "tables/differences" in others
-    assert "figures/eta_by_class" not in others
-    synthetic_pairs.class_probabilities().to_parquet(study / "artefacts/class_probabilities.parquet")
+    assert "figures/eta_quality" not in others
+    table.write_bytes(intact)
     build.draw_study(study)
-    assert drawn_again(study, others) == {"figures/eta_by_class"}
-    assert (study / "figures/eta_by_class.png").is_file()
+    assert drawn_again(study, others) == {"figures/eta_quality"}
+    assert (study / "figures/eta_quality.png").is_file()

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import synthetic
 import synthetic_pairs
-from matplotlib.lines import AxLine
 from matplotlib.patches import Rectangle
 from PIL import Image
 from scipy import stats
@@ -19,7 +18,6 @@ from trueneg.errors import UserError
 from trueneg.report import build, registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import monitors
-from trueneg.report.figures.eta_by_class import eta_by_class, rank_correlation
 from trueneg.report.figures.grounding_overlays import grounding_overlays
 from trueneg.report.figures.similarity_histograms import similarity_histograms
 from trueneg.report.figures.sweeps import places_of
@@ -411,35 +409,6 @@ def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
     assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
 
 
-def test_eta_is_plotted_against_the_known_class_probability():
-    table = synthetic_pairs.class_probabilities()
-    figure = eta_by_class(gathered(table))
-    plot = figure.axes[0]
-    for kind, classes in table.groupby("kind"):
-        classes = classes.sort_values("image probability")
-        np.testing.assert_allclose(lines_of(plot)[kind].get_xydata(), classes[["image probability", "eta"]])
-        (bars,) = [container.lines[2][0] for container in plot.containers if container.get_label() == kind]
-        np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], classes[["eta low", "eta high"]])
-    assert plot.get_xscale() == plot.get_yscale() == "log"
-    expected = stats.spearmanr(table["eta"], table["image probability"]).statistic
-    assert f"all 48 classes: ρ {expected:+.2f} [" in plot.get_title(loc="left")
-    (diagonal,) = [line for line in plot.lines if isinstance(line, AxLine)]
-    np.testing.assert_allclose(diagonal.get_xy1(), diagonal.get_xy1()[::-1])
-    np.testing.assert_allclose(diagonal.get_xy2(), diagonal.get_xy2()[::-1])
-
-
-def test_the_interval_of_a_rank_correlation_has_its_nominal_coverage():
-    generator, inside = np.random.default_rng(0), []
-    rho = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
-    for _ in range(1000):
-        x, noise = generator.normal(size=(2, 60))
-        _, low, high = rank_correlation(list(x), list(0.5 * x + 0.75**0.5 * noise))
-        inside.append(low <= rho <= high)
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
-    assert np.isnan(rank_correlation([1, 2, 3], [1, 2, 3])).all()
-    assert np.isnan(rank_correlation([1, 2, 3, 4], [1, 1, 1, 1])).all()
-
-
 def test_the_similarity_of_pairs_is_drawn_by_epoch():
     of = synthetic_pairs.study(seeds=3)
     curves = synthetic_pairs.curves(of, epochs=6)
@@ -456,7 +425,7 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
     tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
-    requested = ["similarity_histograms", "grounding_overlays", "eta_by_class", "eta_quality"]
+    requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]
     assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
@@ -465,7 +434,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "DCL": {"name": "dcl", "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"]}
     }
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
-    assert list(registry.figures_by_name(least)) == ["contrasts", "eta_by_class", "eta_quality", *always]
+    assert list(registry.figures_by_name(least)) == ["contrasts", "eta_quality", *always]
     printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
     tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed
     assert set(registry.tables_by_name(plain)) == tables
@@ -484,7 +453,6 @@ def test_a_figure_reads_only_the_files_that_it_needs():
     assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"
     assert len(asked) == 1 + 4
     assert drawings["grounding_overlays"].files[1] == "overlays/phantom/CL.parquet"
-    assert drawings["eta_by_class"].files == ("study.yaml", "class_probabilities.parquet")
     assert drawings["tradeoff"].files == ("study.yaml", "comparison.json", "rows.parquet")
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long  # `make test-studies` runs whole image–text stu
 
 TARGETS = [
     "results/world/tables/tasks.csv",
-    *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms", "eta_by_class")),
+    *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms")),
 ]
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import pairs_key
 from trueneg.planning.corpora import Corpora
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.specs.pairs import PAIRS
@@ -75,8 +74,3 @@ class DataInputs:
     def _joined(self, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         tables = {name: self._corpora.table(settings, name) for name in names}
         return {**tables, "language_models": self._corpora.embedding_models(settings)}
-
-    def eta_by_class(self, wildcards: Any) -> dict[str, str]:
-        """Return the paths of the tables of an image–text study's sentences and latent classes."""
-        dataset = next(iter(self._training_jobs.datasets[wildcards.study].values()))
-        return {"sentences": f"results/pairs/{pairs_key(dataset)}.parquet", "classes": self._corpora.table(dataset, "classes")}

@@ -57,5 +57,5 @@ RESOURCES = {
     "rating_summary": Resources(runtime=20),
     "eta_errors": Resources(mem_mb=4000, runtime=30),
     "draw": Resources(runtime=30),
-    **dict.fromkeys(("open_i_classes", "eta", "eta_by_class", "select", "compare", "study_settings", "page"), Resources()),
+    **dict.fromkeys(("open_i_classes", "eta", "select", "compare", "study_settings", "page"), Resources()),
 }

@@ -60,7 +60,7 @@ ARTEFACTS = (
     rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
     rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",
     rf"artefacts/assumption/{NAME}/(points|summary|calibration)\.parquet",
-    r"artefacts/(class_probabilities|eta_errors)\.parquet",
+    r"artefacts/(class_probabilities|eta_errors)\.parquet",  # the first in exports of earlier versions
     rf"text/{NAME}/eta\.parquet",
 )
 TABLES = {
