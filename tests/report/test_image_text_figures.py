@@ -198,36 +198,6 @@ def test_long_footnotes_stay_inside_every_figure(study, request):
         synthetic.assert_footnote_inside(drawing.made(gathered))
 
 
-@pytest.mark.parametrize("baseline", [None, "CL"])
-def test_the_front_draws_two_tasks_with_intervals_in_both_directions(small, baseline):
-    figure = drawn(small, "tradeoff_front_differences" if baseline else "tradeoff_front")
-    plot = figure.axes[1]
-    recalls = [Measurement("retrieval sentence", "R", "truth", direction=way, k=10) for way in ("text to image", "image to text")]
-
-    def sides_of(name):
-        for factor, measured in ((100, recalls), (1, [AUC])):
-            of_seeds, of_baseline = (
-                factor * np.mean([values_of(small, label, key) for key in measured], axis=0) for label in (name, "CL")
-            )
-            yield of_seeds - of_baseline if baseline else of_seeds
-
-    constants = [f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS]
-    lines = {"DCL": constants if baseline else ["CL", *constants], "CL": ["CL"], "DCL-LM": ["DCL-LM"]}
-    shown = {container.get_label(): container for container in plot.containers}
-    assert ("CL" in shown) == (baseline is None)
-    for name in lines.keys() & shown.keys():
-        line, _, bars = shown[name].lines
-        for place, label in enumerate(lines[name]):
-            for axis, values in enumerate(sides_of(label)):
-                assert line.get_xydata()[place, axis] == pytest.approx(values.mean())
-                ends = sorted(bars[axis].get_segments()[place][:, axis])
-                assert ends == pytest.approx(stats.ttest_1samp(values, 0).confidence_interval())
-    ends = shown["DCL"].lines[0].get_xydata()[[0, -1]].tolist()
-    etas = ["0.01" if baseline else "0", "0.2"]
-    assert [(text.get_text(), *text.xy) for text in plot.texts] == [(eta, *end) for eta, end in zip(etas, ends, strict=True)]
-    assert (plot.get_xlabel().split("\n")[0], plot.get_ylabel().split("\n")[0]) == ("R@10" if baseline else "R@10 (%)", "AUC")
-
-
 @pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
 def test_ablation_by_batch_size_draws_one_point_per_condition(swept, name):
     figure = drawn(swept, name)
@@ -424,7 +394,7 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
-    tradeoff = [f"tradeoff{name}{end}" for name in ("", "_front") for end in ("", "_differences")]
+    tradeoff = ["tradeoff", "tradeoff_differences"]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]

@@ -20,7 +20,7 @@ BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator
 BCL_TABLES = ("accuracy", published_name("bayesian-contrastive-learning", "Table 1"))
 # Reproductions of SSD's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5, also as printed.
 ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)
-SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff", "tradeoff_front") for end in ("", PAIRED)), "embedding")
+SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff") for end in ("", PAIRED)), "embedding")
 SSD_PRINTED = tuple(published_name("sample-specific-debiasing", f"Table {number}") for number in (1, 3, 4, 5))
 SSD_TABLES = ("tasks", "zero_shot", "grounding", "retrieval", *SSD_PRINTED)
 # Reproductions of ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and Tables 1, 2 and 3.

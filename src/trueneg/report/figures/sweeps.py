@@ -30,11 +30,7 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     title = "Performance by task against a constant η"
     caption = "Sample-Specific Debiasing's Fig. 3: does one η suit all tasks, and does an η per sentence beat every constant?"
-    front = "Sample-Specific Debiasing's Fig. 3 as fronts: does an η per sentence lie above and to the right of all constants?"
-    return [
-        *twins(study, "tradeoff", tradeoff, title, caption, objective=objective),
-        *twins(study, "tradeoff_front", tradeoff_front, "Classification against the other tasks", front, objective=objective),
-    ]
+    return twins(study, "tradeoff", tradeoff, title, caption, objective=objective)
 
 
 def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
@@ -42,39 +38,8 @@ def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure
     return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", _main_metrics(gathered))
 
 
-def tradeoff_front(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
-    """Draw classification against each other task: the constants as a path in order of η, and a point per other objective."""
-    rows, places, styles, all_styles, notes = _swept(gathered, baseline, objective, "class_probability")
-    first, *others = _main_metrics(gathered)
-    figure, axes = panels(1, max(1, len(others)), width=max(5.4, 3.6 * len(others)), height=4.1)
-    texts, counts, zero = [], [], {}
-    for plot, key in zip(axes[0], others, strict=False):
-        points: dict[str, pd.Series] = {}
-        for side, of in (("x", key), ("y", first)):
-            values = shown_values(rows, baseline, of).set_index("objective")
-            shown = values[["shown", "low", "high"]] * scale(of.metric)
-            points |= {side: shown["shown"], f"{side}err": (shown["high"] - shown["low"]) / 2}
-            counts += list(values["seeds"])
-        for name, style in styles.items():
-            line = {part: values.loc[list(places) if name == objective else [name]] for part, values in points.items()}
-            plot.errorbar(**line, elinewidth=0.7, capsize=0, label=name, **style._asdict())
-            at = list(zip(line["x"], line["y"], strict=True))
-            texts.append(f"{evaluation_name(key)}, {name} {', '.join(f'({x:.3g}, {y:.3g})' for x, y in at)}")
-            for place, eta in list(zip(at, places.values(), strict=False))[:: len(at) - 1] if name == objective else ():
-                plot.annotate(f"{eta:g}", place, xytext=(4, 4), textcoords="offset points", fontsize=8)
-        zero = zero_line(plot, baseline, all_styles)
-        if baseline:
-            plot.axvline(0, color=all_styles[baseline].color, linewidth=1)
-        plot.set(xlabel=axis_label(key, baseline), ylabel=axis_label(first, baseline))
-        plot.set_title(f"{evaluation_name(first)} against\n{evaluation_name(key)}", fontsize=9.5)
-    add_legend(figure, styles | zero)
-    about = f"Test split. Numbers at points: smallest and largest η. {interval_note(baseline, counts)}"
-    kind = f"Differences from {baseline}" if baseline else "Values"
-    return finish(figure, [about, *notes], f"{kind} of two tasks, as (horizontal, vertical): {'; '.join(texts)}.")
-
-
 def _main_metrics(gathered: Gathered) -> list[Measurement]:
-    """Return the main metric of each task, classification first."""
+    """Return the main metric of each task."""
     layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
     by_task = itertools.groupby((key for key in layout.groups[""] if key.task != "linear probe"), key=lambda key: key.task)
     return [next(keys) for _, keys in by_task]
