@@ -18,7 +18,6 @@ from trueneg.config.reading import read_configuration
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, accuracy_by_condition, by_label_fraction
-from trueneg.report.figures.class_groups import class_groups
 from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
@@ -80,7 +79,6 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
     gathered.note_on, gathered.read = lambda *drawn: "", lambda *files: coordinates
     drawers = {
         "contrasts": lambda: contrasts(Gathered(folder)),
-        "class_groups": partial(class_groups, gathered),
         "embedding": partial(embedding, gathered, []),
         "training_loss": partial(by_objective, gathered, "loss", "Loss (nats)"),
         "share_at_bound": partial(by_objective, gathered, bound, "Anchors at the bound (%)", groups=GROUPS, factor=100),

@@ -11,7 +11,7 @@ from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.drawing import add_legend, alternative_text, footnote, line_styles, panels, save
-from trueneg.report.figures import class_groups, embedding, monitors
+from trueneg.report.figures import embedding, monitors
 from trueneg.report.figures.by_condition import accuracy_by_condition, by_label_fraction
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
@@ -46,12 +46,6 @@ def curves_of(curves, name, **gathered):
 def by_labels(baseline, measured=PROBE):
     """The figure of accuracy by label fraction on one data set."""
     return by_label_fraction(SimpleNamespace(rows=ROWS, note_on=lambda *drawn: ""), baseline, "fraction=0.5", measured)
-
-
-def class_groups_of(rows):
-    """The figure of class groups of one data set."""
-    gathered = SimpleNamespace(rows=rows, dataset="fraction=0.1", baseline="CL", primary=KNN, note_on=lambda *drawn: "")
-    return class_groups.class_groups(gathered)
 
 
 def embedding_of(points):
@@ -100,31 +94,10 @@ def test_one_seed_draws_points_without_bars():
     assert not np.isfinite(shown["CL"][2]).any()
 
 
-def test_class_groups_have_one_dot_per_objective_and_group():
-    figure = class_groups_of(ROWS)
-    chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
-    table = paired_differences(chosen, "CL")
-    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    groups = {"all classes": None, "rare classes": "rare", "common classes": "common"}
-    assert {container.get_label() for container in figure.axes[0].containers} == set(groups)
-    for container in figure.axes[0].containers:
-        expected = KNN._replace(group=groups[container.get_label()]).rows_of(table).set_index("objective").loc[labels]
-        shown = line_of(figure.axes[0], container.get_label()).get_xdata(orig=False)
-        np.testing.assert_allclose(shown, 100 * expected["difference"])
-        ends = np.array(container.lines[2][0].get_segments())[:, :, 0]
-        np.testing.assert_allclose(ends, 100 * expected[["low", "high"]])
-    assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
-    assert len(class_groups_of(ROWS[ROWS["group"].isna()]).axes[0].containers) == 1  # without rare classes
-
-
 def test_long_footnotes_stay_inside_the_figure():
-    gathered = SimpleNamespace(
-        rows=ROWS, dataset="fraction=0.1", baseline="CL", primary=KNN, note_on=lambda *drawn: synthetic.LONG_NOTE
-    )
-    gathered.read, gathered.study_note = lambda *files: synthetic.coordinates(), synthetic.LONG_NOTE
+    gathered = SimpleNamespace(read=lambda *files: synthetic.coordinates(), study_note=synthetic.LONG_NOTE)
     for figure in (
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, note=lambda drawn: synthetic.LONG_NOTE),
-        class_groups.class_groups(gathered),
         embedding.embedding(gathered, []),
     ):
         synthetic.assert_footnote_inside(figure)

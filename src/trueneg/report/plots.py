@@ -169,15 +169,12 @@ def set_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     plot.margins(x=0.06)
 
 
-def shown_values(rows: pd.DataFrame, baseline: str | None, *wanted: Measurement) -> pd.DataFrame:
-    """Compute the means of measurements, or their paired differences from the baseline if one is given, as ``shown``.
-
-    At least one of the measurements must be present.
-    """
-    chosen = pd.concat([key.rows_of(rows) for key in wanted])
+def shown_values(rows: pd.DataFrame, baseline: str | None, measured: Measurement) -> pd.DataFrame:
+    """Compute the means of a measurement, or its paired differences from the baseline if one is given, as ``shown``."""
+    chosen = measured.rows_of(rows)
     if chosen.empty:
         present = "; ".join(map(full_name, measurements(rows))) or "none"
-        raise ValueError(f"There is nothing to draw for {full_name(wanted[0])}; found {present}.")
+        raise ValueError(f"There is nothing to draw for {full_name(measured)}; found {present}.")
     if baseline is None:
         return means(chosen).rename(columns={"mean": "shown"})
     return paired_differences(chosen, baseline).rename(columns={"difference": "shown"})
