@@ -194,10 +194,10 @@ def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(fin
     origin, text = why(finished_project, run["id"])
     assert [record["id"] for record in origin["runs"]] == [run["id"]]
     assert origin["differing"]["training.epochs"] == 1
-    alone = table.with_name("alone.md")
+    alone = table.with_name("alone.tex")
     alone.touch()
     assert len(why(finished_project, alone)[0]["runs"]) == 6  # without a table of numbers, all runs
-    for form in (".csv", ".md", ".tex"):
+    for form in (".csv", ".tex"):
         assert len(why(finished_project, table.with_suffix(form))[0]["runs"]) == 6
     lines = table.read_text().splitlines()
     table = table.with_name("part.csv")

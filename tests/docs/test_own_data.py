@@ -88,7 +88,7 @@ def test_a_study_of_images_and_texts_reports_a_missing_image_and_ends_with_its_p
     run_in(with_texts, of_section_3("snakemake"))
     rows = pd.read_parquet("results/my_study/artefacts/rows.parquet")
     assert {"retrieval sentence", "linear probe", "zero-shot"} <= set(rows["task"])
-    assert {path.suffix for path in (with_texts.path / "results/my_study/tables").iterdir()} >= {".csv", ".md", ".tex"}
+    assert {path.suffix for path in (with_texts.path / "results/my_study/tables").iterdir()} >= {".csv", ".tex"}
     assert (with_texts.path / "results/index.html").is_file()
 
 

@@ -99,7 +99,7 @@ class Group:
         """Return the figures, tables and class probabilities of the section that are missing or empty."""
         study = load_configuration(self.sections, "miniatures").studies[name]
         wanted = [f"figures/{figure}.{ending}" for figure in figures_by_name(study) for ending in ("png", "pdf", "svg", "txt")]
-        wanted += [f"tables/{table}.{ending}" for table in tables_by_name(study) for ending in ("csv", "md", "tex", "txt")]
+        wanted += [f"tables/{table}.{ending}" for table in tables_by_name(study) for ending in ("csv", "tex", "txt")]
         wanted += [f"text/{corpus}/eta.parquet" for corpus in corpora(study)] if isinstance(study, LikelihoodStudy) else []
         paths = {file: self.results(name) / file for file in wanted}
         return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]

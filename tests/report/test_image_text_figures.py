@@ -439,7 +439,7 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
             assert image.info["Description"]
         assert "Phantom:" in place.with_suffix(".txt").read_text()
     for table in registry.tables_by_name(study):
-        assert "Phantom:" in (folder.parent / "tables" / f"{table}.md").read_text()
+        assert "Phantom:" in (folder.parent / "tables" / f"{table}.tex").read_text()
     results = folder.parents[1]
     build.write_page(results / "index.html", [folder / "study.yaml"])
     page = (results / "index.html").read_text()

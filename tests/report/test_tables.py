@@ -1,6 +1,5 @@
 """Tables show the numbers of the comparison and mark only what it supports."""
 
-import io
 import re
 
 import numpy as np
@@ -13,7 +12,7 @@ from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import NamedContrast
-from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
+from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.registry import figures_by_name
 from trueneg.report.tables.building import (
@@ -206,7 +205,6 @@ def test_the_csv_contains_unrounded_numbers(tmp_path):
     read = pd.read_csv(path.with_suffix(".csv"))
     np.testing.assert_allclose(read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12)
     assert len(read) == len(VALUES)
-    assert path.with_suffix(".md").read_text().startswith("Accuracy\n")
     assert path.with_suffix(".tex").read_text().startswith(r"\begin{table}")
 
 
@@ -241,14 +239,6 @@ def test_latex_is_escaped():
     assert r"\caption{A\_caption 100 \% sure.}" in text
     assert r"\multicolumn{2}{c}{top}" in text
     assert not re.search(r"(?<!\\)[%#]", text)
-
-
-def test_markdown_is_escaped():
-    lines = [line for line in to_markdown(TABLE).splitlines() if line.startswith("|")]
-    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
-    assert r"\<i\> \| \*" in lines[-1]
-    assert "**1 ± 2**" in lines[-1]
-    assert pd.read_table(io.StringIO(lines[0]), sep="|").columns[2].strip() == "top: x"
 
 
 def test_a_data_frame_becomes_a_table():

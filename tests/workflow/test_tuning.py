@@ -66,13 +66,11 @@ def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tun
 
 
 @pytest.mark.long
-def test_tables_and_a_figure_show_every_candidate_and_the_selected_one(tuned):
+def test_tables_show_every_candidate_and_the_selected_one(tuned):
     results, winners = tuned.path / "results/tuned", winners_of(tuned)
-    table = (results / "tables/accuracy.md").read_text()
-    shown = f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)"
-    assert shown in table
-    assert shown in set(pd.read_csv(results / "tables/accuracy.csv")["shown as"])
-    assert f"t = {winners['HCL']['variant']['temperature']}, as HCL" in table
+    names = set(pd.read_csv(results / "tables/accuracy.csv")["shown as"])
+    assert f"CL (t = {winners['CL']['variant']['temperature']} of 0.2, 0.5)" in names
+    assert any(f"t = {winners['HCL']['variant']['temperature']}, as HCL" in name for name in names)
     candidates = pd.read_csv(results / "tables/candidates.csv")
     assert len(candidates) == PILOTS
     assert candidates.groupby("objective")["chosen"].sum().eq(1).all()

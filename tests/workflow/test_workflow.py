@@ -34,7 +34,7 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
         assert png.with_suffix(".pdf").stat().st_size > 1000
         assert png.with_suffix(".txt").read_text().strip()
     assert {path.stem for path in (results / "tiny/figures").glob("*.png")} >= {"training_loss", "share_at_bound"}
-    assert {path.suffix for path in (results / "tiny/tables").iterdir()} >= {".csv", ".md", ".tex"}
+    assert {path.suffix for path in (results / "tiny/tables").iterdir()} >= {".csv", ".tex"}
     assert len(list((results / "tiny/subsets").rglob("*.parquet"))) == 1  # all objectives of a seed share it
     page = (results / "index.html").read_text()
     assert "Tiny" in page

@@ -144,7 +144,7 @@ def _named(path: Path, line: int | None) -> set[str]:
     if path.suffix == ".json":
         content = records.read_json(path)
         return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
-    if path.suffix in (".md", ".tex"):
+    if path.suffix == ".tex":
         path = path.with_suffix(".csv")  # the same table
     if path.suffix != ".csv" or not path.is_file():
         return set()

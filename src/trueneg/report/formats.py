@@ -1,7 +1,6 @@
-"""Tables for display, and their CSV, Markdown and LaTeX output; the page has its own HTML template."""
+"""Tables for display, and their CSV and LaTeX output; the page has its own HTML template."""
 
 import itertools
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,32 +86,17 @@ def from_frame(frame: pd.DataFrame) -> Table:
 
 
 def save(table: Table, path: str | Path, caption: str) -> None:
-    """Write a table as CSV, Markdown and LaTeX.
+    """Write a table as CSV and LaTeX.
 
     Args:
         table: table to write.
         path: output path without the suffix (an existing suffix is replaced); missing folders are created.
-        caption: caption of the Markdown and LaTeX tables.
+        caption: caption of the LaTeX table.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     table.values.to_csv(path.with_suffix(".csv"), index=False)
-    path.with_suffix(".md").write_text(to_markdown(table, caption), encoding="utf-8")
     path.with_suffix(".tex").write_text(to_latex(table, caption), encoding="utf-8")
-
-
-def to_markdown(table: Table, caption: str = "") -> str:
-    """Format the table as GitHub-flavoured Markdown; each group of lines starts with its title."""
-    names = [table.corner, *(": ".join(filter(None, column)) for column in table.columns)]
-    lines = [[_markdown(name) for name in names], [":--", *["--:"] * len(table.columns)]]
-    for group in table.groups:
-        if group.title:
-            lines.append([f"*{_markdown(group.title)}*", *[""] * len(table.columns)])
-        for name, cells in group.lines:
-            texts = (f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text) for cell in cells)
-            lines.append([_markdown(name), *texts])
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join(filter(None, (_markdown(caption), body, *map(_markdown, table.notes)))) + "\n"
 
 
 def to_latex(table: Table, caption: str = "") -> str:
@@ -139,10 +123,6 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return "–" if pd.isna(value) else f"{value:.4g}"
     return str(value)
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\|*_<>&`\[\]])", r"\\\1", escape_control_characters(text))
 
 
 def _latex(text: str) -> str:

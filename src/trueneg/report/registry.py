@@ -30,7 +30,7 @@ RECO_PLACES = ("Table 1", "Table 2", "Table 3", "Section 4.2", "Section 4.4")
 RECO_PRINTED = tuple(published_name("relaxing-contrastiveness", place) for place in RECO_PLACES)
 RECO_TABLES = ("precision", "linear_evaluation", "retrieval", *RECO_PRINTED)
 
-FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "md", "tex", "txt")}  # endings of the files of a drawing
+FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "tex", "txt")}  # endings of the files of a drawing
 KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
 CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle")  # endings of the files that make figures, tables and the page
 
