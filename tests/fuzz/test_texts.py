@@ -37,7 +37,6 @@ OWN_COMMANDS = [
     "multicolumn",
     "cmidrule",
     "emph",
-    "textbf",
     "caption",
     "pm",
     "eta",
@@ -52,7 +51,7 @@ def text(request):
 
 def test_a_table_keeps_its_structure(text, tmp_path):
     values = pd.DataFrame({"name": [text, "b"], text: [1.5, 2.5]})
-    lines = [(text, [Cell(text, bold=True), Cell("1")]), ("b", [Cell("2"), Cell(text)])]
+    lines = [(text, [Cell(text), Cell("1")]), ("b", [Cell("2"), Cell(text)])]
     table = Table(values, [(text, "x"), ("", text)], [Group(text, lines)], notes=[text], corner=text)
     save_table(table, tmp_path / "table", text)
     with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as stream:

@@ -55,12 +55,6 @@ def table_of(rows, measured, oracle=None, labels=None, margins=None):
     return side_by_side(compare(rows, "CL", measured, margins), layout, study)
 
 
-def bold_of(values, **arguments):
-    """The objectives whose mean is bold."""
-    table = table_of(rows_of(values), [KNN], **arguments)
-    return [name for group in table.groups for name, cells in group.lines if cells[0].bold]
-
-
 def test_cells_contain_means_and_paired_differences():
     table = table_of(ROWS, MEASURED, oracle="Oracle")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all")
@@ -131,22 +125,6 @@ NEAR = [0.51, 0.51, 0.51, 0.51, 0.51, 0.51]  # LOW on average
 ABOVE = [0.511, 0.53, 0.519, 0.52, 0.512, 0.53]  # one point above LOW
 
 
-def test_only_the_clearly_best_mean_is_bold():
-    near = [value + 0.001 for value in LOW]
-    assert bold_of({"CL": LOW, "a": FAR, "b": near}) == ["a"]
-    assert bold_of({"CL": LOW, "a": FAR, "b": [value - 0.004 for value in FAR]}) == []
-    assert bold_of({"CL": FAR, "a": LOW, "b": near}) == ["CL"]
-    assert bold_of({"CL": LOW[:1], "a": FAR[:1]}) == []
-    unsteady = [0.95, 0.45, 0.95, 0.45, 0.45, 0.95]  # its mean lies far above, its difference may be chance
-    assert bold_of({"CL": LOW, "a": unsteady}) == []
-
-
-def test_oracles_are_never_bold():
-    values = {"CL": LOW, "a": [0.7, 0.71, 0.72, 0.7, 0.71, 0.72], "Oracle": FAR}
-    assert bold_of(values) == ["Oracle"]
-    assert bold_of(values, oracle="Oracle") == ["a"]
-
-
 def test_missing_headroom_is_labelled_and_changes_no_marks():
     values = {"CL": LOW, "a": FAR, "Oracle": NEAR}
     labels = headroom(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(sentence="little to gain")
@@ -155,9 +133,7 @@ def test_missing_headroom_is_labelled_and_changes_no_marks():
     assert table.notes[-1] == "d: little to gain."
     plain = table_of(rows_of(values), [KNN], oracle="Oracle")
     assert table.groups[0].lines == plain.groups[0].lines
-    mean, difference = dict(table.groups[0].lines)["a"]
-    assert mean.bold
-    assert "*" in difference.text
+    assert "*" in dict(table.groups[0].lines)["a"][1].text
 
 
 def test_marks_distinguish_the_outcomes():
@@ -212,7 +188,7 @@ AWKWARD = r"50% & a_b #1 {x} \y ~^ <i> | *"
 TABLE = Table(
     pd.DataFrame({"value": [1.0]}),
     [("top", "x"), ("top", "y")],
-    [Group("group_1", [(AWKWARD, [Cell("1 ± 2", bold=True), Cell("[−1, 2]")])])],
+    [Group("group_1", [(AWKWARD, [Cell("1 ± 2"), Cell("[−1, 2]")])])],
     ["100 % sure."],
     corner="name",
 )
@@ -235,7 +211,7 @@ def test_latex_is_escaped():
     body = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "50" in line)]
     for command in (r"50\% \& a\_b \#1 \{x\}", r"\textbackslash{}y", r"\textasciitilde{}\textasciicircum{}"):
         assert command in body
-    assert r"\textbf{1 $\pm$ 2} & {}[$-$1, 2] \\" in body
+    assert r"1 $\pm$ 2 & {}[$-$1, 2] \\" in body
     assert r"\caption{A\_caption 100 \% sure.}" in text
     assert r"\multicolumn{2}{c}{top}" in text
     assert not re.search(r"(?<!\\)[%#]", text)

@@ -26,7 +26,6 @@ class Cell:
     """
 
     text: str
-    bold: bool = False
     runs: str = ""
     printed: str = ""
 
@@ -78,7 +77,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
 
     Example:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
-        [('CL', [Cell(text='8', bold=False, runs='', printed=''), Cell(text='0.9184', bold=False, runs='', printed='')])]
+        [('CL', [Cell(text='8', runs='', printed=''), Cell(text='0.9184', runs='', printed='')])]
     """
     corner, *names = map(str, frame.columns)
     lines = (("", name, [Cell(text) for text in texts]) for name, *texts in frame.map(_plain).itertuples(index=False, name=None))
@@ -113,8 +112,7 @@ def to_latex(table: Table, caption: str = "") -> str:
         if group.title:
             lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{{\emph{{{_latex(group.title)}}}}} \\")
         for name, cells in group.lines:
-            texts = (rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text) for cell in cells)
-            lines.append(_latex_line([_latex(name), *texts]))
+            lines.append(_latex_line(map(_latex, (name, *(cell.text for cell in cells)))))
     legend = " ".join(filter(None, map(_latex, (caption, *table.notes))))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""])
 

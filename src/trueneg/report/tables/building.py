@@ -1,7 +1,7 @@
 """Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -147,9 +147,6 @@ def side_by_side(
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
-    A mean is bold if it is the best, lies outside all other intervals, and its difference from the baseline (for the baseline
-    itself, every difference) is significant after Holm's correction. Oracles are excluded.
-
     Args:
         values: table from :func:`compare`.
         layout: column heads, and the measurements in each group of lines; the name of the data set precedes the group's title.
@@ -158,7 +155,10 @@ def side_by_side(
             objective.
     """
     baseline, remarks, beside = gathered.baseline, headroom_remarks(gathered.headroom), beside or {}
-    compared = {key: _cells(column, baseline, gathered.oracles) for key, column in by_measurement(values).items()}
+    compared = {
+        key: {row["objective"]: (mean_cell(row), difference_cell(row)) for row in records(column)}
+        for key, column in by_measurement(values).items()
+    }
     lines = []
     for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
         columns = [compared.get((dataset, key), {}) for key in measured]
@@ -175,8 +175,7 @@ def side_by_side(
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a family, for each group and column; "
-        f"{OWN_FAMILY}). Bold: the best usable method, if its mean lies outside all other intervals and its difference has a "
-        f"star (for {baseline}: if all differences have one).",
+        f"{OWN_FAMILY}).",
         *margin_note(values),
     ]
     if gathered.oracles:
@@ -354,29 +353,6 @@ def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
     return units.pop() if len(units) == 1 else None
 
 
-def _cells(column: pd.DataFrame, baseline: str, oracles: Collection[str]) -> dict[str, tuple[Cell, Cell]]:
-    """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, baseline, oracles)
-    return {row["objective"]: (mean_cell(row, bold=row["objective"] == best), difference_cell(row)) for row in records(column)}
-
-
-def _clearly_best(column: pd.DataFrame, baseline: str, oracles: Collection[str]) -> str | None:
-    """Return the objective whose mean is printed in bold, if there is one."""
-    methods = column[~column["objective"].isin(oracles)].set_index("objective")
-    sign, reach = (1, methods["high"]) if higher_is_better(column["metric"].iloc[0]) else (-1, methods["low"])
-    best: Any = (sign * methods["mean"]).idxmax()
-    is_other = methods.index != best
-    # An objective with one seed has no interval, so it is never clearly different.
-    outside = (sign * (methods["mean"][best] - reach[is_other]) > 0).all() and pd.notna(reach[best])
-    tested = methods["p Holm"][is_other if best == baseline else ~is_other]
-    return best if is_other.any() and outside and (tested < SIGNIFICANT).all() else None
-
-
-def mean_text(row: Any) -> str:
-    """Format the mean in a row of :func:`compare` and half the width of its interval."""
-    return f"{format_metric(row['mean'], row['metric'])} ± {format_metric(row['high'] - row['mean'], row['metric'])}"
-
-
 def difference_text(row: Any, starred: bool = True) -> str:
     """Format the difference in a row of :func:`comparisons` or :func:`compare` with its interval; empty for the baseline.
 
@@ -397,9 +373,10 @@ def runs_of_difference(row: Any) -> str:
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
 
 
-def mean_cell(row: Any, bold: bool = False) -> Cell:
-    """Return the cell of the mean in a row of :func:`compare`."""
-    return Cell(mean_text(row), bold, row["runs"])
+def mean_cell(row: Any) -> Cell:
+    """Return the cell of the mean in a row of :func:`compare` and half the width of its interval."""
+    metric = row["metric"]
+    return Cell(f"{format_metric(row['mean'], metric)} ± {format_metric(row['high'] - row['mean'], metric)}", runs=row["runs"])
 
 
 def difference_cell(row: Any) -> Cell:

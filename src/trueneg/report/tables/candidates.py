@@ -33,7 +33,7 @@ def candidates(gathered: Gathered) -> Table:
         remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
         if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
             remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
-        cells = [mean_cell(row, bold=row["chosen"]), Cell(str(row["seeds"])), Cell(remark)]
+        cells = [mean_cell(row), Cell(str(row["seeds"])), Cell(remark)]
         lines.append((group_title(row["dataset"], {}, row["objective"]), settings_name(row["variant"]), cells))
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
     columns = [with_unit(full_name(measured), unit(measured.metric)), "seeds", "remark"]
