@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import markupsafe
 from PIL import Image
 
 from trueneg.io.files import write_text
-from trueneg.report.page.examples import webp
+from trueneg.report.page.examples import data_uri
 from trueneg.report.page.study import StudyPage
 
 HERE = Path(__file__).parent
@@ -85,5 +86,6 @@ def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any
         shown = image.convert("RGB")
     if within is not None:
         shown.thumbnail(within)
-    data = webp(shown.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB"), lossless=True)
-    return {"data": data, "width": shown.width, "height": shown.height}
+    stream = io.BytesIO()
+    shown.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB").save(stream, "WEBP", lossless=True, quality=85)
+    return {"data": data_uri(stream.getvalue()), "width": shown.width, "height": shown.height}
