@@ -11,7 +11,6 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.legible import legible
-from trueneg.report.figures.assumption import rho_text
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import chosen_name, edge_notes, seed_count
 from trueneg.report.metrics import (
@@ -166,20 +165,11 @@ def _unsigned_ends(row: Any, metric: str) -> str:
 
 def sentence(gathered: Gathered) -> str:
     """Answer a study's question in a plain sentence, or state what a study without an answer measures."""
-    return _answers(gathered)[0]
-
-
-def full_answer(gathered: Gathered) -> str:
-    """Return the study's answer with all its numbers; empty if the study asks no question."""
-    return _answers(gathered)[1]
-
-
-def _answers(gathered: Gathered) -> tuple[str, str]:
     if isinstance(gathered.study, TheoryStudy):
         return _of_errors(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
         return _of_contrast(gathered)
-    return _of_correlations(gathered) if gathered.study.reports.classes_known else (_of_likelihoods(gathered.study), "")
+    return _of_correlations(gathered) if gathered.study.reports.classes_known else _of_likelihoods(gathered.study)
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
@@ -203,11 +193,8 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
     return "".join(lines)
 
 
-def _of_contrast(gathered: Gathered) -> tuple[str, str]:
-    """State the primary contrast, what knowing the labels gains or that the baseline is at chance, and values at a grid's edge.
-
-    The full answer is written here too, because that in the comparison of an earlier version names objectives differently.
-    """
+def _of_contrast(gathered: Gathered) -> str:
+    """State the primary contrast, what knowing the labels gains (or that the baseline is at chance), and values at edges."""
     primary, contrast = gathered.study.primary, gathered.comparison["primary"]
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
@@ -217,9 +204,7 @@ def _of_contrast(gathered: Gathered) -> tuple[str, str]:
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     selection = selection_of(primary, contrast["dataset"], gathered.comparison["selection"])
-    text = " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
-    full = answer(contrast, primary.treatment, primary.baseline, primary.published, selection)
-    return text, full + against_no_training(gathered.study, gathered.rows, contrast["dataset"])
+    return " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
 
 
 def _of_likelihoods(study: LikelihoodStudy) -> str:
@@ -234,23 +219,21 @@ def _of_likelihoods(study: LikelihoodStudy) -> str:
     )
 
 
-def _of_errors(gathered: Gathered) -> tuple[str, str]:
-    """Name the estimators with the smallest and the largest error in a theory study's default setting, and list all errors."""
+def _of_errors(gathered: Gathered) -> str:
+    """Name the estimators with the smallest and the largest error in a theory study's default setting."""
     by_anchors = gathered.experiment("errors_by_parameter").query("parameter == 'anchors' and quantity == 'mean squared error'")
     errors = by_anchors[by_anchors["reference"] == DRAWN]
     errors = errors[errors["at"] == errors["at"].max()]  # only the number of anchors, which sets the precision, is varied
     ranked = errors.sort_values("value", kind="stable").to_dict("records")
-    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for row in errors.to_dict("records"))
     return (
         f"In the default setting, the smallest mean squared error is that of {ranked[0]['estimator']}, "
-        f"{ranked[0]['value']:.2g}, and the largest that of {ranked[-1]['estimator']}, {ranked[-1]['value']:.2g}.",
-        f"Mean squared errors in the default setting: {listed}. The ranking depends on the numbers of positives and negatives "
-        "and on the assumed α.",
+        f"{ranked[0]['value']:.2g}, and the largest that of {ranked[-1]['estimator']}, {ranked[-1]['value']:.2g}. The ranking "
+        "depends on the numbers of positives and negatives and on the assumed α."
     )
 
 
-def _of_correlations(gathered: Gathered) -> tuple[str, str]:
-    """State the rank correlation of the first scorer, a language model, and the best of the others, and list those of all.
+def _of_correlations(gathered: Gathered) -> str:
+    """State the rank correlation of the first scorer, a language model, and the best of the others.
 
     They are those of sentences that affirm a finding, in the first corpus of a likelihood study.
     """
@@ -259,14 +242,13 @@ def _of_correlations(gathered: Gathered) -> tuple[str, str]:
     first = rows.iloc[0]
     others = rows.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
     relation = "rises with" if first["low"] > 0 else "falls with" if first["high"] < 0 else "has no clear relation to"
+    value, reach = format_metric(first["spearman"], "ρ"), ends(first["low"], first["high"], "ρ", signed=False)
     clauses = [
-        f"The likelihood under {first['scorer']} {relation} the class probability (rank correlation "
-        f"{format_metric(first['spearman'], 'ρ')}, {LEVEL} interval {ends(first['low'], first['high'], 'ρ', signed=False)})"
+        f"The likelihood under {first['scorer']} {relation} the class probability of sentences that affirm a finding "
+        f"(rank correlation {value}, {LEVEL} interval {reach})"
     ]
     if len(others):
         best = others.iloc[0]
         value, reach = format_metric(best["spearman"], "ρ"), ends(best["low"], best["high"], "ρ", signed=False)
         clauses.append(f"the largest other correlation is that of {best['scorer']}, {value} ({reach})")
-    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in rows.iterrows())
-    what = "Rank correlation between likelihood and class probability for sentences that affirm a finding"
-    return f"{'; '.join(clauses)}.", f"{what}: {listed} (95 % intervals over classes)."
+    return f"{'; '.join(clauses)}."

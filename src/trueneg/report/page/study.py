@@ -14,7 +14,7 @@ from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
 from trueneg.report.declared import PAIRED
-from trueneg.report.findings import full_answer, sentence
+from trueneg.report.findings import sentence
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import higher_is_better
@@ -39,7 +39,7 @@ class StudyPage:
         title: heading.
         question: question that the study asks.
         finding: answer in a plain sentence, or what a study without an answer measures; shown on the overview.
-        answer: answer with all its numbers.
+        answer: answer of a trained study with all its numbers.
         headroom: one sentence per data set on its headroom for corrections of false negatives.
         data: sentences on the data and every η, from :func:`trueneg.report.known_data.sentences`.
         warnings: caveats shown first, such as stale runs or too few seeds.
@@ -93,7 +93,7 @@ def study_page(folder: Path) -> StudyPage:
         title=study.title,
         question=study.question,
         finding=sentence(gathered),
-        answer=" ".join([full_answer(gathered), *(next_steps(gathered, runs) if is_trained else ())]),
+        answer=" ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)]) if is_trained else "",
         headroom=[f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
         data=about_data,
         warnings=[*warnings, *(f"{sentence}." for sentence in warned)],
