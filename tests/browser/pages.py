@@ -15,6 +15,8 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
 from trueneg.io import privacy
 from trueneg.report.build import write_page
+from trueneg.report.page.examples import NO_EXAMPLES
+from trueneg.report.page.provenance import Provenance
 from trueneg.store import versions
 
 OBJECTIVES = ("CL", "DCL-LM", "Oracle")
@@ -111,6 +113,14 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     }
     record |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
     (trained / "run.json").write_text(json.dumps(record | {"device": "cuda", "seconds": 150.0}))
+
+
+def section(name: str, title: str, **content) -> dict:
+    """The content of a study's section of the page, empty where it is not given."""
+    empty = dict.fromkeys(("question", "finding", "answer", "config"), "")
+    empty |= dict.fromkeys(("headroom", "data", "warnings", "marks", "figures", "tables"), ())
+    empty |= {"headline": 0, "provenance": Provenance(), "examples": NO_EXAMPLES}
+    return {"name": name, "title": title, **empty, **content}
 
 
 def page_of(results: Path) -> Path:

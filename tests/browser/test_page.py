@@ -3,14 +3,13 @@
 import io
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, add_theory
+from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, add_theory, section
 from tests.report import synthetic
 from trueneg.io import privacy
 from trueneg.report.drawing import save
@@ -18,7 +17,7 @@ from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.findings import sentence
 from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
-from trueneg.report.page import StudyPage, render_page, study_page
+from trueneg.report.page import render_page, study_page
 from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables.comparisons import layout_table
 from trueneg.stats.measurement import Measurement
@@ -38,10 +37,10 @@ def results(tmp_path_factory):
     figure = accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
     png, _, _ = save(figure, folder / "phantom" / "figures" / "by fraction", "Accuracy")
     table = ("Tasks", "With paired differences.", layout_table(Gathered(artefacts), "tasks"))
-    phantom = replace(study_page(artefacts), figures=[("By r", "A caption.", png)], tables=[table])
+    phantom = study_page(artefacts) | {"figures": [("By r", "A caption.", png)], "tables": [table]}
     numbers = ("Numbers", "", from_frame(pd.DataFrame({"estimator": ["biased"], "value": [0.25]})))
     provenance = Provenance(settings={"kind": "theory"}, folder=folder / "theory" / "artefacts")
-    theory = StudyPage("theory", "Theory", tables=[numbers], config="kind: theory\n", provenance=provenance)
+    theory = section("theory", "Theory", tables=[numbers], config="kind: theory\n", provenance=provenance)
     render_page([phantom, theory], folder / "index.html")
     return folder
 

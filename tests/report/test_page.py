@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 import synthetic
 from PIL import Image
-from tests.browser.pages import add_study
+from tests.browser.pages import add_study, section
 from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.formats import Cell, Group, Table, from_frame
-from trueneg.report.page import StudyPage, render_page, study_page
+from trueneg.report.page import render_page, study_page
 from trueneg.stats.measurement import Measurement
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -77,11 +77,11 @@ FULL = {
 
 def test_the_page_shows_every_part_of_a_study(tmp_path, figure):
     drawn, png = figure
-    study = StudyPage("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
+    study = section("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
     _, reader = page_of(png.parents[2], study)
     text = " ".join(reader.texts["body"].split())
     assert "open" in reader.of("details")[0]  # the first table
-    parts = (study.title, study.question, study.finding, study.answer, *study.headroom, *study.warnings, "seeds: 8")
+    parts = (*map(study.get, ("title", "question", "finding", "answer")), *study["headroom"], *study["warnings"], "seeds: 8")
     for part in (*parts, "In percent.", "91.25", "Caption."):
         assert part in text
     image = reader.of("img")[-1]
@@ -97,7 +97,7 @@ def test_all_text_is_escaped(tmp_path):
     texts = dict.fromkeys(("title", "question", "finding", "answer", "config"), HOSTILE)
     text, reader = page_of(
         tmp_path,
-        StudyPage("small", **texts, headroom=[HOSTILE], warnings=[HOSTILE], tables=[(HOSTILE, HOSTILE, table)]),
+        section("small", **texts, headroom=[HOSTILE], warnings=[HOSTILE], tables=[(HOSTILE, HOSTILE, table)]),
     )
     assert len(reader.of("script")) == 1
     assert "<script>alert" not in text
@@ -107,7 +107,7 @@ def test_all_text_is_escaped(tmp_path):
 
 def test_the_page_fetches_nothing(figure):
     _, png = figure
-    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
+    text, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL))
     without_data = re.sub(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]+", "", text)
     # The digests of the policy look like addresses and are none.
     without_data = re.sub(r"'sha256-[^']+'", "", without_data)
@@ -119,7 +119,7 @@ def test_the_page_fetches_nothing(figure):
 
 
 def test_the_content_security_policy_allows_only_the_embedded_style_and_script(tmp_path):
-    text, reader = page_of(tmp_path, StudyPage("small", "A small study", **FULL))
+    text, reader = page_of(tmp_path, section("small", "A small study", **FULL))
     (policy,) = [meta["content"] for meta in reader.of("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     parts = dict(part.split(" ", 1) for part in policy.split("; "))
     assert parts["default-src"] == parts["base-uri"] == parts["form-action"] == "'none'"
@@ -132,7 +132,7 @@ def test_the_content_security_policy_allows_only_the_embedded_style_and_script(t
 
 def test_the_page_supports_phones_dark_mode_and_the_keyboard(figure):
     _, png = figure
-    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
+    text, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL))
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.of("meta")
     assert "prefers-color-scheme: dark" in text
     assert all(image["alt"] for image in reader.of("img"))
@@ -155,7 +155,7 @@ def pixels_of(content, size=None):
 
 def test_a_figure_is_embedded_in_full_size_and_smaller_than_its_svg(figure):
     _, png = figure
-    _, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)]))
+    _, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)]))
     content, drawn = content_of(reader.of("img")[-1]), pixels_of(png.read_bytes())
     assert np.abs(pixels_of(content) - drawn).mean() < 1
     assert len(content) < png.with_suffix(".svg").stat().st_size
@@ -167,12 +167,12 @@ def test_each_card_shows_the_finding_and_the_headline_figure_and_no_image_is_emb
     Image.linear_gradient("L").convert("RGB").save(other)
     both = [("By r", "", png), ("Gradient", "", other)]
     names = ("digits", "cifar10")
-    studies = [StudyPage(name, name, finding=f"Finding of {name}.", figures=both, headline=at) for at, name in enumerate(names)]
+    studies = [section(name, name, finding=f"Finding of {name}.", figures=both, headline=at) for at, name in enumerate(names)]
     _, reader = page_of(tmp_path, *studies)
     for study, image in zip(studies, reader.of("img")[:2], strict=True):
-        assert study.finding in reader.texts["ul"]
+        assert study["finding"] in reader.texts["ul"]
         shown = pixels_of(content_of(image))
-        expected = pixels_of(study.figures[study.headline][2].read_bytes(), shown.shape[1::-1])
+        expected = pixels_of(study["figures"][study["headline"]][2].read_bytes(), shown.shape[1::-1])
         assert np.abs(shown - expected).mean() < 5
         assert image["alt"]
     first, _ = page_of(tmp_path, studies[0])
@@ -190,18 +190,18 @@ def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure)
         for ending in (".png", ".svg"):
             shutil.copyfile(png.with_suffix(ending), tmp_path / "phantom/figures" / f"{name}{ending}")
     page = study_page(tmp_path / "phantom/artefacts")
-    paths = [path.stem for _, _, path in page.figures]
+    paths = [path.stem for _, _, path in page["figures"]]
     assert sorted(paths) == sorted(names)
     for name in names:
         if name.endswith("_differences"):
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
     titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
-    assert [title for title, _, _ in page.tables] == titles
+    assert [title for title, _, _ in page["tables"]] == titles
     assert [*registry.tables_by_name(study)][:6] == ["differences", *PRINTED, "tasks"]
 
 
 def test_every_study_has_a_section_that_is_linked(tmp_path):
-    _, reader = page_of(tmp_path, *(StudyPage(name, name.title()) for name in ("digits", "cifar10")))
+    _, reader = page_of(tmp_path, *(section(name, name.title()) for name in ("digits", "cifar10")))
     sections = [section["id"] for section in reader.of("section")]
     assert sections == ["page:overview", "digits", "cifar10"]
     assert {f"#{section}" for section in sections} <= {link["href"] for link in reader.of("a")}
@@ -218,8 +218,8 @@ def test_a_page_with_two_thousand_runs_stays_below_8_megabytes(tmp_path):
 
 
 def test_a_missing_image_leaves_the_previous_page(tmp_path):
-    page_of(tmp_path, StudyPage("old", "Old"))
-    broken = StudyPage("new", "New", figures=[("Gone", "", tmp_path / "gone.png")])
+    page_of(tmp_path, section("old", "Old"))
+    broken = section("new", "New", figures=[("Gone", "", tmp_path / "gone.png")])
     with pytest.raises(FileNotFoundError, match=r"gone\.png"):
         render_page([broken], tmp_path / "index.html")
     assert "Old" in (tmp_path / "index.html").read_text()

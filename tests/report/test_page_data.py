@@ -46,7 +46,7 @@ def page(artefacts):
 @pytest.fixture
 def provenance(page, artefacts):
     """The provenance of the study's numbers, before any number was looked up."""
-    return Provenance(page.provenance.runs, page.provenance.settings, artefacts)
+    return Provenance(page["provenance"].runs, page["provenance"].settings, artefacts)
 
 
 def test_runs_have_their_provenance(provenance):
@@ -99,7 +99,7 @@ def with_all_tables(tmp_path_factory):
 def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with_all_tables):
     gathered, page = with_all_tables
     shown = registry.tables_by_name(gathered.study)[name].made(gathered)
-    provenance = Provenance(page.provenance.runs, page.provenance.settings, gathered.folder)
+    provenance = Provenance(page["provenance"].runs, page["provenance"].settings, gathered.folder)
     best = gathered.chosen("DCL")
     labels = {"DCL": variant_name("DCL", best)}
     for group in shown.groups:
@@ -119,11 +119,11 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
 
 
 def test_marks_and_warnings_state_the_caveats(page, tmp_path):
-    marks, count = dict(page.marks), len(page.provenance.runs)
+    marks, count = dict(page["marks"]), len(page["provenance"].runs)
     assert marks["small"] == "small default"
     assert marks["stale"] == f"stale: 1 of {count} runs"
     assert "few" not in marks  # six seeds
-    assert any(f"1 of {count} runs" in warning and "stale" in warning for warning in page.warnings)
+    assert any(f"1 of {count} runs" in warning and "stale" in warning for warning in page["warnings"])
     add_study(tmp_path)
     path = tmp_path / "phantom" / "artefacts" / "comparison.json"
     comparison = json.loads(path.read_text()) | {"seeds": 3}
@@ -131,11 +131,11 @@ def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     comparison["headroom"][0]["label"] = "no clear headroom"
     path.write_text(json.dumps(comparison))
     page = study_page(path.parent)
-    marks = dict(page.marks)
+    marks = dict(page["marks"])
     assert marks["better"] == "better by less than the margin"
     assert marks["headroom"] == "no clear headroom: phantom"
     assert marks["few"] == "too few seeds: 3"
-    assert any(warning.startswith("3 seeds") for warning in page.warnings)
+    assert any(warning.startswith("3 seeds") for warning in page["warnings"])
 
 
 @pytest.mark.parametrize(("cpus", "shown"), [((), ()), (("EPYC", "EPYC"), ()), (("EPYC", "Xeon"), ("EPYC; Xeon", "differ"))])
@@ -146,7 +146,7 @@ def test_the_page_says_when_runs_come_from_several_types_of_cpu(tmp_path, cpus, 
     for run, cpu in zip(runs[-2:], cpus, strict=False):  # the other records are older
         run["evaluated"] = run | {"settings": {}, "machine": run["machine"] | {"cpu": cpu}}
     path.write_text(json.dumps(runs))
-    warnings = [warning for warning in study_page(path.parent).warnings if "CPU" in warning]
+    warnings = [warning for warning in study_page(path.parent)["warnings"] if "CPU" in warning]
     assert len(warnings) == bool(shown)
     assert all(fact in warning for warning in warnings for fact in shown)
 
@@ -166,12 +166,12 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     path.write_text(json.dumps(runs))
     page = study_page(path.parent)
     text = render_page([page], tmp_path / "index.html").read_text()
-    (known,) = (line for line in page.data if "63 negatives" in line)
+    (known,) = (line for line in page["data"] if "63 negatives" in line)
     assert all(part in known for part in ("1.25", "2 %", "have its text"))
-    assert not any("31 negatives" in line for line in page.data)
-    (of_eta,) = (line for line in page.data if "η" in line)
+    assert not any("31 negatives" in line for line in page["data"])
+    (of_eta,) = (line for line in page["data"] if "η" in line)
     assert all(part in of_eta for part in ("DCL-LM", "2e-05 to 4e-05", "average 2e-05"))
-    (warning,) = (line for line in page.warnings if "numerically" in line)
+    (warning,) = (line for line in page["warnings"] if "numerically" in line)
     assert all(
         part in warning for part in ("DCL-LM is numerically uncorrected", "at most 0.0013", "about 1.25 (2 %) have its text")
     )
@@ -191,7 +191,7 @@ def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
     assert overlays
     page = study_page(folder)
     text = render_page([page], tmp_path / "index.html").read_text()
-    assert page.answer in text
+    assert page["answer"] in text
     assert not any(secret in text for secret in (SECRET, *overlays))
     assert "data:image" not in text
     assert all(record["id"] in text for record in json.loads((folder / "runs.json").read_text()))
@@ -222,11 +222,11 @@ def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_pa
     (folder / "study.yaml").write_text(yaml.safe_dump(study))
     page = study_page(folder)
     for fact in ("Small", "Other", "0.25", "0.75", "text/table/eta.parquet"):
-        assert fact in page.finding
-    assert page.answer == ""
+        assert fact in page["finding"]
+    assert page["answer"] == ""
     text = html.unescape(render_page([page], tmp_path / "index.html").read_text())
-    assert text.count(page.finding) == 2  # on the overview and in the study's section
-    assert page.finding in report(tmp_path, ["words"])
+    assert text.count(page["finding"]) == 2  # on the overview and in the study's section
+    assert page["finding"] in report(tmp_path, ["words"])
 
 
 def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_models(tmp_path):
@@ -246,7 +246,7 @@ def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_mod
 def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_encoder(tmp_path):
     add_study(tmp_path)
     folder = tmp_path / "phantom" / "artefacts"
-    assert "trueneg export" not in study_page(folder).answer  # no weights are here
+    assert "trueneg export" not in study_page(folder)["answer"]  # no weights are here
     gathered = Gathered(folder)
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
     labelled = ["Oracle", *(name for name in gathered.study.objectives if name.startswith("Remove-labels"))]
@@ -260,7 +260,7 @@ def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_e
     comparison = json.loads(path.read_text())
     comparison["primary"] |= {"outcome": "undecided", "difference": 0.01, "standard deviation": 0.02, "seeds": 6, "p": 0.3}
     path.write_text(json.dumps(comparison))
-    answer = study_page(folder).answer
+    answer = study_page(folder)["answer"]
     needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
     runs = needed * len(gathered.study.objectives)
     assert f"{needed} seeds detect it with a power of 80 %" in answer
@@ -268,4 +268,4 @@ def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_e
     assert answer.endswith(f"trueneg export {run.name} exported")
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))
-    assert "more than 1,000 seeds" in study_page(folder).answer
+    assert "more than 1,000 seeds" in study_page(folder)["answer"]

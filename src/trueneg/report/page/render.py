@@ -14,21 +14,20 @@ from PIL import Image
 
 from trueneg.io.files import write_text
 from trueneg.report.page.examples import data_uri
-from trueneg.report.page.study import StudyPage
 
 HERE = Path(__file__).parent
 CARD = (960, 960)  # maximum width and height of an image on the overview, in pixels
 COLOURS = 128  # number of colours in an embedded figure
 
 
-def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
+def render_page(studies: Sequence[Mapping[str, Any]], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
     """Write the page atomically.
 
     The page is self-contained: figures, styles and scripts are embedded, and nothing is fetched from the network. PDFs are
     linked by their path relative to the page. All text is escaped.
 
     Args:
-        studies: studies in page order.
+        studies: results of :func:`trueneg.report.page.study.study_page`, in page order.
         path: path of the HTML file.
         unread: the reason why each other study in the folder is not on the page, by name.
 
@@ -43,7 +42,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
-    runs = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
+    runs = {run["id"]: run["finished"] for study in studies for run in study["provenance"].runs}
     text = environment.get_template("page.html").render(
         studies=entries,
         unread=unread or {},
@@ -62,12 +61,12 @@ def _joined(pattern: str) -> markupsafe.Markup:
     return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
 
 
-def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
+def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return a study with its figures, and the smaller image of its headline figure for the overview."""
-    figures = [_figure(*figure, folder) for figure in study.figures]
+    figures = [_figure(*figure, folder) for figure in study["figures"]]
     headline = None
     if figures:
-        title, _, png = study.figures[study.headline]
+        title, _, png = study["figures"][study["headline"]]
         headline = {"title": title, **_embedded(png, CARD)}
     return {"study": study, "figures": figures, "headline": headline}
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
 from trueneg.report.declared import PAIRED
 from trueneg.report.findings import sentence
-from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import higher_is_better
-from trueneg.report.page.examples import NO_EXAMPLES, examples_of
+from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.specs.objectives.released import NOT_TRAINED
@@ -30,49 +28,21 @@ OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecid
 FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
 
 
-@dataclass(frozen=True)
-class StudyPage:
-    """The content of a study's section of the page.
+def study_page(folder: Path) -> dict[str, Any]:
+    """Return the content of a study's section of the page.
 
-    Attributes:
-        name: study name from the configuration; also its anchor on the page (``index.html#name``) and its folder.
-        title: heading.
-        question: question that the study asks.
-        finding: answer in a plain sentence, or what a study without an answer measures; shown on the overview.
-        answer: answer of a trained study with all its numbers.
-        headroom: one sentence per data set on its headroom for corrections of false negatives.
-        data: sentences on the data and every η, from :func:`trueneg.report.known_data.sentences`.
-        warnings: caveats shown first, such as stale runs or too few seeds.
-        marks: short badges for the outcome and the caveats, as (kind, text); the kinds are better, worse, even, unsure,
-            headroom, few, small, stale, changed and restricted.
-        figures: title, caption and PNG of each figure, in page order; the PDF is stored beside the PNG, and the
-            description in the PNG becomes the alternative text.
-        headline: index in `figures` of the figure on the overview.
-        tables: title, caption and content of each table, in page order.
-        config: configuration of the study as YAML.
-        provenance: provenance of the study's numbers.
-        examples: examples from :func:`trueneg.report.page.examples.examples_of`.
+    Args:
+        folder: folder with the study's artefacts; the figures are in the sibling folder ``figures``.
+
+    Returns:
+        ``name`` (from the configuration; also the anchor on the page and the study's folder), ``title``, ``question``;
+        ``finding`` (answer in a plain sentence, or what a study without an answer measures) and ``answer`` (of a trained study,
+        with all its numbers); sentences: ``headroom`` (one per data set), ``data`` (on the data and every η) and ``warnings``
+        (caveats shown first); ``marks``, badges for the outcome and the caveats, as (kind, text); ``figures`` (title, caption
+        and PNG of each; the PDF is beside it, and the description in the PNG becomes the alternative text), ``headline`` (index
+        of the figure on the overview) and ``tables`` (title, caption and content of each), in page order; ``config`` (YAML);
+        ``provenance`` of the numbers; and ``examples`` of retrieval.
     """
-
-    name: str
-    title: str
-    question: str = ""
-    finding: str = ""
-    answer: str = ""
-    headroom: Sequence[str] = ()
-    data: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    marks: Sequence[tuple[str, str]] = ()
-    figures: Sequence[tuple[str, str, Path]] = ()
-    headline: int = 0
-    tables: Sequence[tuple[str, str, Table]] = ()
-    config: str = ""
-    provenance: Provenance = field(default_factory=Provenance)
-    examples: Mapping[str, Any] = field(default_factory=lambda: NO_EXAMPLES)
-
-
-def study_page(folder: Path) -> StudyPage:
-    """Build the page of the study whose artefacts are in this folder; the figures are in the sibling folder ``figures``."""
     gathered, figures = Gathered(folder), folder.parent / "figures"
     study, changes = gathered.study, DataChanges(folder.parents[1])
     is_trained = isinstance(study, TrainedStudy)
@@ -88,24 +58,24 @@ def study_page(folder: Path) -> StudyPage:
     # Paired differences come before the corresponding means.
     names = [name for mean in drawings if not mean.endswith(PAIRED) for name in (mean + PAIRED, mean) if name in drawings]
     pictures = [(drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
-    return StudyPage(
-        name=folder.parent.name,
-        title=study.title,
-        question=study.question,
-        finding=sentence(gathered),
-        answer=" ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)]) if is_trained else "",
-        headroom=[f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
-        data=about_data,
-        warnings=[*warnings, *(f"{sentence}." for sentence in warned)],
-        marks=marks,
+    return {
+        "name": folder.parent.name,
+        "title": study.title,
+        "question": study.question,
+        "finding": sentence(gathered),
+        "answer": " ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)]) if is_trained else "",
+        "headroom": [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
+        "data": about_data,
+        "warnings": [*warnings, *(f"{sentence}." for sentence in warned)],
+        "marks": marks,
         # The footnote is already part of the image.
-        figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures],
-        headline=next((index for index, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
-        tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in registry.tables_by_name(study).values()],
-        config=(folder / "study.yaml").read_text(),
-        provenance=Provenance(runs, gathered.settings, folder),
-        examples=examples_of(folder, restricted),
-    )
+        "figures": [(drawing.title, drawing.caption, png) for drawing, png in pictures],
+        "headline": next((index for index, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
+        "tables": [(each.title, each.caption, each.made(gathered)) for each in registry.tables_by_name(study).values()],
+        "config": (folder / "study.yaml").read_text(),
+        "provenance": Provenance(runs, gathered.settings, folder),
+        "examples": examples_of(folder, restricted),
+    }
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
