@@ -61,15 +61,6 @@ for target, wanted in {
     # All figures, or all tables, of simulations and bounds.
     "figures_theory": drawn("figures", THEORY),
     "tables_theory": drawn("tables", THEORY),
-    # The BCL paper: figures of its simulations and of our extensions; Table 1, with our results beside it.
-    "figures_bcl": drawn("figures", THEORY, registry.BCL_FIGURES),
-    "tables_bcl": drawn("tables", trainings.images, registry.BCL_TABLES),
-    # Sample-Specific Debiasing: Figs. 2, 3 and 4 and related figures; Tables 1, 3, 4 and 5.
-    "figures_ssd": drawn("figures", trainings.studies, registry.SSD_FIGURES),
-    "tables_ssd": drawn("tables", trainings.image_text, registry.SSD_TABLES),
-    # ReCo: Figs. 4, 5 and 6; Tables 1, 2 and 3.
-    "figures_reco": drawn("figures", trainings.image_text, registry.RECO_FIGURES),
-    "tables_reco": drawn("tables", trainings.image_text, registry.RECO_TABLES),
 }.items():
 
     rule:

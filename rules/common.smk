@@ -163,13 +163,12 @@ def growing(section, gpus=None, **functions):
     return resources | ({"gres": gres} if GRES else {"gpu": gpus}) if gpus else resources
 
 
-def drawn(kind, studies, names=None, ending=None):
-    """Return the paths of the given studies' figures or tables, or only of those with the given names, in their first format or another."""
+def drawn(kind, studies, ending=None):
+    """Return the paths of the given studies' figures or tables in their first format or another."""
     return [
         f"results/{study}/{kind}/{name}.{ending or FORMATS[kind][0]}"
         for study in studies
         for name in LISTED[kind](STUDIES[study])
-        if names is None or name in names
     ]
 
 

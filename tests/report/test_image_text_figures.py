@@ -16,6 +16,7 @@ from scipy import stats
 from trueneg.config import runs
 from trueneg.errors import UserError
 from trueneg.report import build, registry
+from trueneg.report.declared import published_name
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import monitors
 from trueneg.report.figures.grounding_overlays import grounding_overlays
@@ -395,26 +396,29 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
     tradeoff = ["tradeoff", "tradeoff_differences"]
+    ablations = [f"ablation_{of}{end}" for of in ("batch_size", "dimensions", "strength") for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]
-    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *registry.RECO_FIGURES}
-    assert set(tradeoff) <= set(registry.SSD_FIGURES)
+    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, "similarity_histograms", *ablations}
     one_constant = {
         "DCL": {"name": "dcl", "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"]}
     }
     least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
     assert list(registry.figures_by_name(least)) == ["contrasts", "eta_quality", *always]
-    printed = {*registry.SSD_PRINTED, *registry.RECO_PRINTED}
-    tables = {*registry.SSD_TABLES, "linear_evaluation", "differences", "candidates", "eta_quality"} - printed
+    tables = {"tasks", "zero_shot", "grounding", "retrieval", "linear_evaluation", "differences", "candidates", "eta_quality"}
     assert set(registry.tables_by_name(plain)) == tables
-    papers = {"sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)], "relaxing-contrastiveness": registry.RECO_PLACES}
+    papers = {
+        "sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)],
+        "relaxing-contrastiveness": ["Table 1", "Table 2", "Table 3", "Section 4.2", "Section 4.4"],
+    }
     named = {
         "published": [{"paper": name, "tables": list(tables)} for name, tables in papers.items()],
         "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}],
     }
     everything = registry.tables_by_name(synthetic_pairs.study(evaluation={"precision": {}}, **named))
-    assert set(everything) == {*registry.SSD_TABLES, *registry.RECO_TABLES, "differences", "candidates", "eta_quality"}
+    printed = {published_name(paper, place) for paper, places in papers.items() for place in places}
+    assert set(everything) == {*tables, *printed, "precision"}
 
 
 def test_a_figure_reads_only_the_files_that_it_needs():

@@ -55,16 +55,6 @@ def test_every_kind_of_run_has_a_cost():
     assert all(order.relative_cost(run["settings"]) > 0 for job in jobs for run in trainings.runs(job))
 
 
-def test_figures_ssd_include_those_of_image_studies(tmp_path):
-    project = new_project(tmp_path / "project")
-    study = tiny_study()
-    study["dataset"] |= {"fraction": [0.5, 1.0], "rare_classes": [8, 9]}  # Fig. 2, left
-    study["primary"]["dataset"] = "fraction=0.5"
-    study["figures"] = {"label_fractions": {}, "embedding": {"objectives": ["CL"]}}  # Fig. 2, right, and Fig. 4
-    project.configure(tiny=study)
-    assert {"embedding", "draw_tiny"} <= project.planned("figures_ssd").keys()
-
-
 def test_jobs_request_the_configured_resources(tmp_path):
     """GPUs and threads of all devices of a training job, its priority, and resources of a rule that no study configures."""
     project = new_project(tmp_path / "project")

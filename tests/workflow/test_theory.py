@@ -37,7 +37,7 @@ def test_experiments_use_the_settings_and_are_drawn(finished):
 
 def test_a_finished_study_plans_nothing(finished):
     assert finished.planned(FIGURE, TABLE) == {}
-    assert finished.planned("figures_bcl", "figures_theory", "tables_theory") == {}  # drawn together with the two above
+    assert finished.planned("figures_theory", "tables_theory") == {}  # drawn together with the two above
 
 
 def test_a_raised_version_runs_the_experiments_again_but_an_edit_does_not(finished, tmp_path):

@@ -10,25 +10,8 @@ from types import ModuleType
 
 from trueneg.io.files import file_checksum
 from trueneg.report import figures, tables
-from trueneg.report.declared import PAIRED, Drawing, published_name
-from trueneg.report.figures import by_condition, densities, estimator_errors
+from trueneg.report.declared import Drawing
 from trueneg.specs.settings import Study
-
-# Theory figures that reproduce or extend those of the BCL paper; the others show bounds of Sample-Specific Debiasing (SSD).
-BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator_errors.drawings))
-# Reproduction of the BCL paper's Table 1; the second table is laid out as printed, with the paper's numbers.
-BCL_TABLES = ("accuracy", published_name("bayesian-contrastive-learning", "Table 1"))
-# Reproductions of SSD's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5, also as printed.
-ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)
-SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff") for end in ("", PAIRED)), "embedding")
-SSD_PRINTED = tuple(published_name("sample-specific-debiasing", f"Table {number}") for number in (1, 3, 4, 5))
-SSD_TABLES = ("tasks", "zero_shot", "grounding", "retrieval", *SSD_PRINTED)
-# Reproductions of ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and Tables 1, 2 and 3.
-ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
-RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", PAIRED)))
-RECO_PLACES = ("Table 1", "Table 2", "Table 3", "Section 4.2", "Section 4.4")
-RECO_PRINTED = tuple(published_name("relaxing-contrastiveness", place) for place in RECO_PLACES)
-RECO_TABLES = ("precision", "linear_evaluation", "retrieval", *RECO_PRINTED)
 
 FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "tex", "txt")}  # endings of the files of a drawing
 KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
