@@ -167,7 +167,7 @@ def test_silhouettes_are_means_over_rare_and_all_images_with_intervals():
 def test_coordinates_of_earlier_versions_are_drawn_without_silhouettes():
     figure = embedding_of(synthetic.coordinates())
     assert {plot.get_xlabel() for plot in figure.axes} == {""}
-    assert "--forcerun embedding" in footnote(figure)
+    assert "Silhouette" not in footnote(figure)
     assert "bootstrap" not in footnote(figure)
 
 

@@ -357,7 +357,6 @@ def test_similarities_of_earlier_versions_are_drawn_without_all_pairs():
     table = synthetic_pairs.similarities(["CL"])
     figure = histograms(table[table["relation"] == "own pair"])
     assert [plot.get_title() for plot in figure.axes if plot.axison] == ["CL"]
-    assert "--forcerun pair_pictures" in footnote(figure)
     assert "lignment" not in footnote(figure)
 
 

@@ -19,7 +19,6 @@ SILHOUETTE = (
     "Silhouette: mean over images of rare or all classes, from cosine distances between encoder features, not in the plane "
     "(1: classes are far apart, 0: they touch); 95\u00a0% bootstrap intervals over images."
 )
-NO_SILHOUETTE = "No silhouettes: an earlier version wrote these coordinates; snakemake --forcerun embedding adds them."
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -66,7 +65,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     about = [
         f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common classes in blue. "
         "The axes have no units, and distances between clusters have no meaning.",
-        SILHOUETTE if "silhouette" in points else NO_SILHOUETTE,
+        SILHOUETTE if "silhouette" in points else "",
     ]
     shown = f"{len(classes)} classes ({int(classes.sum())} rare); {'; '.join(texts)}"
     return finish(figure, [*about, gathered.study_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")

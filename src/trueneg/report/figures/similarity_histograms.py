@@ -18,7 +18,6 @@ from trueneg.specs.settings import Study
 ORDER = 50
 ALL = "all pairs"
 DASHES = {"own pair": "-", "true of the image": "--", "not true of the image": ":", "same class": "--", "another class": ":"}
-NO_SAMPLE = "No sample of all pairs: an earlier version wrote these similarities; snakemake --forcerun pair_pictures adds it."
 # Pairs of relations whose separation is stated, and its name in panel titles.
 SEPARATED = {
     ("true of the image", "not true of the image"): "true > not true",
@@ -80,8 +79,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
     about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    notes = [about, "" if is_all.any() else NO_SAMPLE, gathered.study_note]
-    return finish(figure, notes, f"Distributions of similarity. {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:
