@@ -1,12 +1,15 @@
 """Provenance of each number: runs, a published table or files. Each source is described once and referenced by table cells."""
 
+import functools
 import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
@@ -73,7 +76,7 @@ class Provenance:
             "terms": {
                 "Data set": together(run["dataset"] for run in runs),
                 "Objectives": together(run["objective"] for run in runs),
-                "Seeds": _ranges({run["seed"] for run in runs}),
+                "Seeds": together(str(seed) for seed in sorted({run["seed"] for run in runs})),
                 **self._made(runs),
             },
             "differing": differing,
@@ -91,7 +94,7 @@ class Provenance:
         for path in sorted(folder.rglob("*.parquet")):
             written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
             files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
-        shared = [f"{key}: {text}" for key, text in flat(self.settings)]
+        shared = [f"{key}: {text}" for key, text in flat(self.settings).items()]
         return {"files": files, "models": language_models(results, folder.parent.name), "shared": shared}
 
 
@@ -102,17 +105,8 @@ def together(values: Iterable[str]) -> str:
     return "; ".join(distinct[:LISTED]) + more
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield nested settings as pairs of dotted name and value as text."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """Format integers as ranges: ``0–5, 8``."""
-    runs = itertools.groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
-    ends = [[number for _, number in run] for _, run in runs]
-    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in ends)
+def flat(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return nested settings as text by dotted name."""
+    values = pd.json_normalize(dict(settings)).to_dict("records")[0]
+    as_text = functools.partial(json.dumps, ensure_ascii=False, default=str)
+    return {str(name): value if isinstance(value, str) else as_text(value) for name, value in values.items()}

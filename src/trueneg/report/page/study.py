@@ -127,7 +127,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     for record in runs:
         machine, source = record["machine"], record["source"]
         record["state"] = changes.state(record, store.marked(record["id"], versions.code_state(record)))
-        record["configuration"] = dict(flat(record["settings"]))
+        record["configuration"] = flat(record["settings"])
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
             "Code": versions.summary(versions.training_code(record)["versions"]),
