@@ -23,7 +23,6 @@ SETTINGS = {
     **{key: {"repetitions": 2} for key in SWEEPS_OF_ERRORS},
     **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors")},
     **{key: {"density_draws": 500} for key in ("class_conditional_densities", "observation_densities")},
-    "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
     "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 
@@ -161,11 +160,6 @@ def test_the_gradient_of_one_negative_is_drawn_for_every_loss(frames):
             np.testing.assert_allclose(line.get_ydata(), expected[name]["value"])
     for fact in ("c = 0.6", "30 other negatives", "−0.3 to 0.5", "logit scale of 14", "η = 0.1", "α = 0.9"):
         assert fact in footnote(figure)
-
-
-def test_fractions_are_drawn_in_percent(frames):
-    plot = next(each for each in drawn(frames, "smooth_bound").axes if "(%)" in each.get_ylabel())
-    assert np.concatenate([line.get_ydata() for line in plot.get_lines()]).max() == 100
 
 
 @pytest.mark.parametrize("name", ["normalisation", "informative_sizes"])

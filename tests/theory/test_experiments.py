@@ -9,14 +9,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.integrate import trapezoid
 
 from tests.theory.sweeps import SWEEPS
 from trueneg.losses import Bayesian
 from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXPERIMENTS
 from trueneg.theory import Setting, simulate_scores
-from trueneg.theory.bound_experiments import SmoothlyBounded
 from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.experiments import run, write_experiment
 
@@ -31,7 +29,6 @@ REPEATED = (
 OPTIONS = {
     **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors")},
     **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
-    "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
     "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 # Columns with results; the others identify a row.
@@ -160,28 +157,6 @@ def test_theorem_4_is_uninformative(frames):
     frame = frames["generalisation_terms"].set_index(["encoders", "term"])["value"]
     for encoders in ("all functions", "linear maps"):
         assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C (no information)"]
-
-
-def test_the_smooth_bound_equals_the_sum_of_estimate_and_bound():
-    """Three negatives with e^u = 1, 2 and 3, and e^p = 1 or, so that the estimate is negative, 30."""
-    positive = torch.tensor([1.0, 30.0], dtype=torch.float64).log()
-    negatives = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64).log().repeat(2, 1)
-    mass = SmoothlyBounded(0.1)(positive, negatives, floor=-2.0).exp()
-    assert mass.tolist() == pytest.approx([(6 - 0.1 * 3) / 0.9 + 3 * math.exp(-2), 3 * math.exp(-2)])
-
-
-def test_the_smooth_bound_adds_the_bound_and_keeps_gradients(frames):
-    frame = where(frames["smooth_bound"], class_probability=0.1, cosine=0.5).set_index(["bound", "quantity"])["value"]
-    hard, smooth = (frame[bound, "estimate"] for bound in ("hard bound", "smooth bound"))
-    assert smooth == pytest.approx(hard + math.exp(-2))  # t = 0.5; no anchor is at the bound yet
-    gradients = where(frames["smooth_bound"], class_probability=0.18, quantity="anchors with gradient")
-    wide = gradients.pivot(index="cosine", columns="bound", values="value")
-    assert (wide["hard bound"] <= wide["smooth bound"]).all()
-    assert wide["hard bound"][0.95] < 0.05
-    assert (wide["CL"] == 1).all()
-    relative = where(frames["smooth_bound"], bound="CL", quantity="relative gradient")
-    np.testing.assert_allclose(relative["value"], 1)
-    np.testing.assert_allclose(relative["standard error"], 0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("settings", "facts"), [({"alphs": [0.5], "sed": 3}, "(?s)alphs.*sed"), ({"alpha": 2}, "(?s)alpha.*2")])

@@ -65,8 +65,6 @@ class SweepSettings(Settings):
     theorem_positives: Count = Field(1, description="Theorem 4: number of positives")
     dimension: Count = Field(128, description="Theorem 4: size of the embedding")
     training_samples: Count = Field(27_500, description="Theorem 4: training images")
-    gradient_negatives: Count = Field(254, description="smooth bound: N")
-    gradient_class_probabilities: NonEmpty[Probability] = Field([0.1, 0.18], description="smooth bound: η")
 
 
 class TheoryStudy(Study):

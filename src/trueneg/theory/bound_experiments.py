@@ -1,27 +1,20 @@
-"""Evaluate Proposition 1, Lemma 2, Theorem 4 and the lower bounds on the debiased estimate numerically.
+"""Evaluate Proposition 1, Lemma 2 and Theorem 4 numerically.
 
 Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact values.
 """
 
-import math
-from collections.abc import Sequence
 from itertools import product
 
-import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.losses import Debiased, Uncorrected
-from trueneg.losses.base import Estimator, NegativeMass, unbounded
+from trueneg.losses import Debiased
 from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
-from trueneg.theory.scores import Scores, Setting, simulate_scores
+from trueneg.theory.scores import Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
-
-COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # cosines between an anchor and its positive
 
 
 def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
@@ -98,61 +91,6 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     terms = theorem_4(float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples)
     terms.loc[terms["term"].isin(["L(f, N, M)", "sum"]), "standard error"] = float(loss.std()) / len(loss) ** 0.5
     return terms
-
-
-class SmoothlyBounded(Debiased):
-    """DCL with the sum of estimate and bound in place of their maximum; a positive estimate keeps its gradient."""
-
-    def mass(self, positive, negatives, class_probability=None, floor=-math.inf, **_) -> NegativeMass:
-        estimate = self.mean(positive, negatives, class_probability)
-        return unbounded((estimate.clamp(min=0) + math.exp(floor)).log() + math.log(negatives.shape[-1]))
-
-
-def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[float] = COSINES) -> pd.DataFrame:
-    """Compare DCL's smooth and hard bounds across cosines between the anchor and its only positive; τ⁺ = η.
-
-    Returns:
-        ``class_probability``, ``cosine``, ``bound`` ("CL", "hard bound", "smooth bound"; for the estimate also "true
-        negatives"), ``quantity`` ("estimate": g; "gradient on negatives": Σ|∂loss/∂u|; "relative gradient": its ratio to CL's
-        on the same draws; "anchors with gradient": the fraction with a non-zero gradient), ``value``, ``standard error``.
-    """
-    rows = []
-    for eta in sweeps.gradient_class_probabilities:
-        scores = simulate_scores(setting.varied(class_probability=eta, negatives=sweeps.gradient_negatives, positives=1))
-        estimators = {"CL": Uncorrected(), "hard bound": Debiased(eta), "smooth bound": SmoothlyBounded(eta)}
-        for cosine in map(float, cosines):
-            keys = {"class_probability": eta, "cosine": cosine}
-            results = {name: _gradients(scores, estimator, cosine, setting.temperature) for name, estimator in estimators.items()}
-            for name, (estimate, gradient) in results.items():
-                quantities = {
-                    "estimate": _mean(estimate),
-                    "gradient on negatives": _mean(gradient),
-                    "anchors with gradient": _mean((gradient > 0).double()),
-                    "relative gradient": _ratio(gradient, results["CL"][1]),
-                }
-                rows += [{**keys, "bound": name, "quantity": what, **numbers} for what, numbers in quantities.items()]
-            rows.append({**keys, "bound": "true negatives", "quantity": "estimate", **_mean(scores.exact_mean)})
-    return pd.DataFrame(rows)
-
-
-def _gradients(scores: Scores, estimator: Estimator, cosine: float, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return (A,) estimates g with the floor, and (A,) sums of absolute gradients of each anchor's loss w.r.t. its negatives."""
-    positive = torch.full((len(scores.negatives),), cosine / temperature, dtype=torch.float64)
-    negatives = scores.negatives.clone().requires_grad_()
-    log_mass = estimator(positive, negatives, floor=-1 / temperature)
-    (gradient,) = torch.autograd.grad(functional.softplus(log_mass - positive).sum(), negatives)
-    return log_mass.detach().exp() / negatives.shape[1], gradient.abs().sum(1)
-
-
-def _mean(values: Tensor) -> dict[str, float]:
-    return {"value": float(values.mean()), "standard error": float(values.std()) / len(values) ** 0.5}
-
-
-def _ratio(values: Tensor, reference: Tensor) -> dict[str, float]:
-    """Return the ratio of two paired means, with its first-order standard error."""
-    ratio = float(values.mean() / reference.mean())
-    error = float((values - ratio * reference).std() / reference.mean()) / len(values) ** 0.5
-    return {"value": ratio, "standard error": error}
 
 
 def class_distribution(fraction: float) -> tuple[float, ...]:

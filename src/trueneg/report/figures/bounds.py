@@ -1,12 +1,11 @@
-"""Figures of Proposition 1, Lemma 2, Theorem 4, and DCL's two bounds."""
+"""Figures of Proposition 1, Lemma 2 and Theorem 4."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from trueneg.report.declared import ExperimentDrawings
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels, unmarked
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
 
@@ -17,12 +16,6 @@ SUPERVISED = {
     "mean classifier, pairs of classes": LineStyle("#d55e00", "", (0, (5, 1.5))),
     "best linear classifier": LineStyle("#d55e00", "", ":"),
 }
-SMOOTH_BOUND = {
-    "estimate": "Estimate g",
-    "anchors with gradient": "Anchors with gradient\non their negatives (%)",
-    "relative gradient": "Gradient on negatives,\nrelative to CL",
-}
-
 drawings = ExperimentDrawings()
 
 
@@ -99,24 +92,3 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     values = "; ".join(f"{row.encoders}: {row.term} {row.value:.3g}" for row in frame.itertuples())
     about = "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives none."
     return finish(figure, [about, gathered.study_note], f"Terms of Theorem 4: {values}.")
-
-
-@drawings.add(
-    "DCL's hard and smooth bounds",
-    "The smooth bound reduces the gradient and switches anchors off later, but it does not keep them on.",
-)
-def smooth_bound(gathered: Gathered) -> Figure:
-    """Plot DCL's estimate, its share of anchors with gradient, and the gradient against the positive's cosine for both bounds."""
-    frame = gathered.experiment("smooth_bound").sort_values("class_probability", kind="stable")
-    styles = unmarked(line_styles(frame["bound"]))
-    frame = frame[frame["quantity"].isin(SMOOTH_BOUND)]
-    frame = frame.assign(quantity=pd.Categorical(frame["quantity"], list(SMOOTH_BOUND))).sort_values("quantity", kind="stable")
-    figure, parts = facets(frame, "quantity", "class_probability", size=(3.3, 2.0), xlabel="Cosine of the positive")
-    for plot, (quantity, eta), part in parts:
-        draw_sampled(plot, part, styles, "bound", x="cosine", factor=100 if quantity == "anchors with gradient" else 1)
-        place = cast(Any, plot.get_subplotspec())
-        plot.set_title(f"η = {eta:g}" if place.is_first_row() else "")
-        plot.set_ylabel(SMOOTH_BOUND[quantity] if place.is_first_col() else "")
-    add_legend(figure, styles)
-    described = "Estimate and gradient of DCL with a hard and a smooth bound against the positive's cosine."
-    return finish(figure, [BAND, gathered.study_note], described)
