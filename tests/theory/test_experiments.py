@@ -12,10 +12,7 @@ import pytest
 from scipy.integrate import trapezoid
 
 from tests.theory.sweeps import SWEEPS
-from trueneg.losses import Bayesian
 from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXPERIMENTS
-from trueneg.theory import Setting, simulate_scores
-from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.experiments import run, write_experiment
 
 SMALL = SWEEPS | {"anchors": 60, "long_negative_counts": [64, 256]}
@@ -84,27 +81,6 @@ def test_the_density_ratio_follows_from_its_derivation(frames):
     eta, ratio = attainable["class_probability"], attainable["ratio"]
     np.testing.assert_allclose(ratio / (1 - eta + eta * ratio), attainable["similarity"])
     assert (frame.loc[frame["branch"] != "attainable", "ratio"] < 0).all()
-
-
-def test_weights_are_those_that_the_estimators_apply(frames):
-    """Among many negatives, the estimate is the mean of the curve's weights times e^u."""
-    scores = simulate_scores(Setting(anchors=1, negatives=20_000, slide=0.0, seed=4))
-    rank = scores.negatives[0].argsort().argsort().numpy() / 20_000
-    for form, beta in (("paper", 0.0), ("paper", 1.0), ("consistent", 0.5), ("released", 0.5), ("released", 1.0)):
-        curve = where(frames["importance_weights"], form=f"BCL, {form}", alpha=0.9, beta=beta)
-        weights = np.interp(rank, curve["share"], curve["weight"])
-        expected = float((weights * scores.negatives[0].exp().numpy()).mean())
-        estimate = estimate_true_negative_mean(scores, Bayesian(0.9, beta, 0.1, form))
-        assert float(estimate) == pytest.approx(expected, rel=0.01)
-
-
-def test_without_hardness_the_weights_of_two_forms_are_density_ratios(frames):
-    frame = frames["importance_weights"]
-    for form, beta in (("BCL, consistent", 0.0), ("BCL, released", 0.5)):
-        part = where(frame, form=form, beta=beta)
-        np.testing.assert_allclose(part["weight"], part["exact"], rtol=1e-6)
-    paper = where(frame, form="BCL, paper", beta=0.0, alpha=0.9)
-    assert abs(paper["weight"] - paper["exact"]).max() > 0.03
 
 
 def test_proposition_3_1_densities_are_normalised_and_not_negative(frames):

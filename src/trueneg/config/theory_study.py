@@ -8,7 +8,6 @@ from trueneg.specs.settings import (
     Count,
     Fraction,
     NonEmpty,
-    NonNegative,
     OpenFraction,
     Positive,
     Probability,
@@ -53,7 +52,6 @@ class SweepSettings(Settings):
     )
     assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
     shown_class_probabilities: NonEmpty[Probability] = Field([0.1, 0.3, 0.5], description="jump of BCL's Eq. 10: τ⁺")
-    shown_betas: list[NonNegative] = Field([0.0, 0.5, 1.0], description="importance weights: β")
     imbalance: OpenFraction = Field(0.1, description="r for the ten classes of Proposition 1 and Theorem 4")
     bound_temperatures: NonEmpty[Positive] = Field([1.0, 0.5], description="Proposition 1: t = 1/γ²")
     bound_negative_counts: NonEmpty[Count] = Field([4, 16, 64, 256, 1024, 4096], description="Proposition 1: N")

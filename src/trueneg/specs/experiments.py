@@ -1,6 +1,6 @@
 """Names of the experiments on the stochastic process and of the estimators that they compare."""
 
-DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "importance_weights", "normalisation")
+DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "normalisation")
 SWEEPS = ("errors_by_parameter", "errors_in_simulation_code", "errors_by_negatives", "errors_by_positives")
 ERRORS = (*SWEEPS, "errors_by_assumed_alpha")
 BOUNDS = ("approximation_errors", "informative_sizes", "supervised_bound", "generalisation_terms")

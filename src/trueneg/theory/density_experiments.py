@@ -14,10 +14,7 @@ from scipy.integrate import quad
 from scipy.stats import gaussian_kde
 
 from trueneg.config.theory_study import SweepSettings
-from trueneg.losses.estimators.bayesian import FORMS
-from trueneg.specs.experiments import FORM_NAMES
 from trueneg.theory.distributions import Conditional
-from trueneg.theory.estimate import importance
 from trueneg.theory.scores import Setting, simulate_scores
 
 POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
@@ -84,34 +81,6 @@ def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
             ratio = similarity * (1 - eta) / (1 - similarity * eta)
             keys = {"class_probability": eta, "similarity": similarity, "branch": branch}
             frames.append(pd.DataFrame({**keys, "ratio": ratio, "standard error": 0.0}))
-    return pd.concat(frames, ignore_index=True)
-
-
-def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
-    """Compute a negative's ω as a function of F_u, the fraction of negatives no closer than it, for N → ∞ and unshifted bases.
-
-    Returns:
-        ``form``, ``alpha``, ``beta`` (0.5 to 1 for the released form), ``share`` (F_u), ``weight``, ``standard error`` (0),
-        and ``exact``: the density of true negatives divided by that of all negatives, which the weights at β = 0 approximate.
-    """
-    share = (np.arange(points) + 0.5) / points
-    rate, eta = 1 / setting.temperature, setting.class_probability
-    frames = []
-    for alpha, form, beta in product((0.5, 0.7, 0.9, 0.99), FORMS, sweeps.shown_betas):
-        if form == "released" and beta < 0.5:
-            continue
-        population = setting.varied(alpha=alpha).population(eta)
-        score = population.quantile(share)
-        below = population.base.cdf(score)
-        ratio = [a + (1 - 2 * a) * below for a in (alpha, population.mixing)]
-
-        def weight(score, form=form, alpha=alpha, beta=beta, population=population):
-            return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
-
-        norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
-        keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
-        values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
-        frames.append(pd.DataFrame({**keys, **values}))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -28,8 +28,8 @@ class Conditional:
     Example:
         >>> from scipy import stats
         >>> far = Conditional(stats.uniform(), mixing=1.0)       # the smaller of two uniform draws
-        >>> float(far.distribution(0.5)), float(far.quantile(0.75))
-        (0.75, 0.5)
+        >>> float(far.distribution(0.5))
+        0.75
     """
 
     base: Any
@@ -43,10 +43,6 @@ class Conditional:
         """Return the distribution function, 2aF + (1 − 2a)F²."""
         below = self.base.cdf(score)
         return below * (2 * self.mixing + (1 - 2 * self.mixing) * below)
-
-    def quantile(self, probability: ndarray) -> ndarray:
-        """Invert the distribution function; applied to uniform random numbers, this gives random scores."""
-        return self.base.ppf(base_probability(probability, self.mixing))
 
     def support(self, scale: float = 0.0) -> ndarray:
         """Return the ends of an interval outside which e^(scale·x)·φ_a is negligible, for a base whose scale is at most 1."""

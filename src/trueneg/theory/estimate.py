@@ -156,7 +156,7 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
         form = next(form for form, name in FORM_NAMES.items() if name == contestant)
 
         def weight(score: ndarray) -> ndarray:
-            return importance(population.distribution(score), score * rate, setting.alpha, NO_HARDNESS[form], eta, form)
+            return importance(population.distribution(score), setting.alpha, eta, form)
 
         limit = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
         limit /= 1.0 if form == "released" else population.expectation(weight)
@@ -166,10 +166,10 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
     return factor * (limit - setting.population(0.0).mean_exponential(setting.temperature))
 
 
-def importance(share: ndarray, logit: ndarray, alpha: float, beta: float, eta: float, form: str) -> ndarray:
-    """Compute the unnormalised ω of a BCL form for a negative; `share` = F_u is the fraction of negatives no closer than it."""
+def importance(share: ndarray, alpha: float, eta: float, form: str) -> ndarray:
+    """Compute the unnormalised ω of a BCL form without hardness weighting; `share` = F_u, the fraction of negatives no closer."""
     distribution = torch.from_numpy(share)
     below = distribution if form == "paper" else recovered_distribution(distribution, alpha, eta)
     if form == "released":
-        return released_weight(below, alpha, beta, eta).numpy()
-    return (true_negative_probability(below, alpha, eta) * (beta * torch.from_numpy(logit)).exp()).numpy()
+        return released_weight(below, alpha, NO_HARDNESS[form], eta).numpy()
+    return true_negative_probability(below, alpha, eta).numpy()

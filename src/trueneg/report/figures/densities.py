@@ -1,4 +1,4 @@
-"""Figures of the simulated process: densities, the density ratio with its jump, and the weights of BCL."""
+"""Figures of the simulated process: densities and the density ratio with its jump."""
 
 from typing import Any
 
@@ -50,31 +50,6 @@ def density_ratio(gathered: Gathered) -> Figure:
     about = "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most p_d/τ⁺."
     described = "The density ratio of equation 10 against similarity; it jumps from +∞ to −∞ at m/τ⁺."
     return finish(figure, [about, gathered.study_note], described)
-
-
-@drawings.add(
-    "Importance weights by rank",
-    "The printed formula uses the rank in the mixture instead of the rank in the base, so distant negatives get too much weight; "
-    "the authors' code recovers the base.",
-)
-def importance_weights(gathered: Gathered) -> Figure:
-    """Plot ω against the fraction of negatives that are no closer: one row per form of BCL, one column per β, one line per α."""
-    frame = gathered.experiment("importance_weights")
-    frame["line"] = [f"α = {alpha:g}" for alpha in frame["alpha"]]
-    styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
-    xlabel, empty = "Fraction no closer, F_u", "β ranges from 0.5 to 1 in this form"
-    labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": xlabel, "ylabel": "Weight ω", "empty": empty}
-    figure, parts = facets(frame, "form", "beta", size=(2.6, 2.1), **labels)
-    for plot, _, part in parts:
-        draw_sampled(plot, part, styles, by="line", x="share", y="weight")
-    add_legend(figure, styles)
-    about = (
-        "Valid for any number of negatives. Without hardness weighting (β = 0; ½ in the released form), ω should be the density "
-        "of true negatives divided by that of all negatives, as in the consistent form, which at β = 0 is that of the authors' "
-        "simulation code; the released form is that of their training code."
-    )
-    forms = ", ".join(dict.fromkeys(frame["form"]))
-    return finish(figure, [about, gathered.study_note], f"Importance weights of {forms} against F_u.")
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
