@@ -162,11 +162,5 @@ def test_the_gradient_of_one_negative_is_drawn_for_every_loss(frames):
         assert fact in footnote(figure)
 
 
-@pytest.mark.parametrize("name", ["normalisation", "informative_sizes"])
-def test_tables_of_experiments_are_formatted(frames, name):
-    table = TABLES[name].made(frames)
-    assert to_latex(table).count("\n") > 5
-    if name == "informative_sizes":
-        texts = [{cell.text for _, cells in group.lines for cell in cells} for group in table.groups]
-        assert texts[0] == {"–"}
-        assert "265" in texts[1]
+def test_the_table_of_an_experiment_is_formatted(frames):
+    assert to_latex(TABLES["normalisation"].made(frames)).count("\n") > 5

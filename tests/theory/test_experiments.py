@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import math
 import subprocess
 import sys
 
@@ -112,13 +111,6 @@ def test_measured_errors_are_below_both_bounds(frames):
     wide = frames["approximation_errors"].pivot(index=keys, columns="quantity", values="value")
     assert (wide["|L − L̄|"] <= wide["mean |Δ|"] + 1e-12).all()
     assert (wide["mean |Δ|"] < wide[["Proposition 1", "trivial bound"]].min(axis=1)).all()
-
-
-def test_the_informative_size_is_infinite_where_no_size_suffices(frames):
-    frame = frames["informative_sizes"]
-    assert np.isinf(where(frame, positives="1")["value"]).all()
-    balanced = where(frame, imbalance=1.0, positives="as many as negatives", temperature=1.0).set_index("objective")["value"]
-    assert balanced["DCL, true η"] == balanced["DCL, mean η"] < math.inf == balanced["CL"]
 
 
 def test_lemma_2_holds_on_digits(frames):

@@ -3,7 +3,7 @@
 DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "normalisation")
 SWEEPS = ("errors_by_parameter", "errors_in_simulation_code", "errors_by_negatives", "errors_by_positives")
 ERRORS = (*SWEEPS, "errors_by_assumed_alpha")
-BOUNDS = ("approximation_errors", "informative_sizes", "supervised_bound", "generalisation_terms")
+BOUNDS = ("approximation_errors", "supervised_bound", "generalisation_terms")
 # Maps each experiment function to its module; all functions take a Setting and SweepSettings.
 EXPERIMENTS = {
     **dict.fromkeys(DENSITIES, "density_experiments"),

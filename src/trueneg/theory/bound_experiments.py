@@ -12,7 +12,7 @@ from torch.nn import functional
 from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
 from trueneg.losses import Debiased
-from trueneg.theory.bounds import approximation_error, debiased_losses, informative_size, proposition_1, trivial_bound
+from trueneg.theory.bounds import approximation_error, debiased_losses, proposition_1, trivial_bound
 from trueneg.theory.scores import Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
 
@@ -40,24 +40,6 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
         measured = approximation_error(process, losses, sweeps.bound_positive_counts, times)
         frames.append(pd.concat([measured, pd.DataFrame(rows)]).assign(temperature=temperature, negatives=negatives))
     return pd.concat(frames, ignore_index=True)
-
-
-def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for the classes of each CIFAR10-r.
-
-    Returns:
-        ``imbalance``, ``temperature``, ``objective``, ``positives`` ("1" or "as many as negatives"), ``value`` (the
-        smallest such number; infinity if there is none), ``standard error`` (0).
-    """
-    rows = []
-    for imbalance, temperature in product(sweeps.imbalances, sweeps.size_temperatures):
-        rho = class_distribution(imbalance)
-        for (name, loss), positives in product(debiased_losses(rho).items(), (1, None)):
-            label = "as many as negatives" if positives is None else str(positives)
-            keys = {"imbalance": imbalance, "temperature": temperature, "objective": name, "positives": label}
-            size = informative_size(rho, loss.class_probability, temperature, positives)
-            rows.append({**keys, "value": size, "standard error": 0.0})
-    return pd.DataFrame(rows)
 
 
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:

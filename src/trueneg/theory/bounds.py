@@ -1,10 +1,8 @@
 """Proposition 1 of Sample-Specific Debiasing (2023): how far a debiased loss is from its asymptotic loss.
 
-Computes the bound, the trivial bound, the smallest number of negatives for which the former is below the latter, and the actual
-error measured on the stochastic process.
+Computes the bound, the trivial bound, and the actual error measured on the stochastic process.
 """
 
-import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -20,8 +18,6 @@ from trueneg.losses import Debiased, Uncorrected
 from trueneg.losses.base import Estimator
 from trueneg.theory.estimate import measure
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
-
-LARGEST = 2**60  # upper limit of the search for a number of samples
 
 
 class DebiasedLoss(NamedTuple):
@@ -91,29 +87,6 @@ def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature:
     rho, eta = np.asarray(rho, dtype=float), np.asarray(eta, dtype=float)
     largest = (math.exp(2 / temperature) - eta) / (1 - eta)
     return float(rho @ np.log((1 + negatives * largest) / (1 + negatives)))
-
-
-def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, positives: int | None = None) -> float:
-    """Return the smallest number of negatives for which Proposition 1's bound is below the trivial one; infinity if none is.
-
-    Args:
-        rho: (C,) the probability of each class.
-        eta: (C,) η of each class.
-        temperature: t.
-        positives: M; None: equal to the number of negatives.
-
-    Example:
-        >>> informative_size(rho=[0.1] * 10, eta=[0.1] * 10, positives=1)      # one positive: never
-        inf
-    """
-
-    def is_informative(negatives: int) -> bool:
-        bound = proposition_1(negatives, positives or negatives, rho, eta, temperature)
-        return bound < trivial_bound(negatives, rho, eta, temperature)
-
-    # The bound decreases with N, and the trivial bound increases.
-    smallest = 1 + bisect.bisect_left(range(1, LARGEST), True, key=is_informative)
-    return float(smallest) if smallest < LARGEST else math.inf
 
 
 def approximation_error(
