@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +99,22 @@ def started(settings: dict[str, dict[str, Any]], source: PairSource, subset: Pai
 
 def turn(training: ImageText) -> tuple[float, float]:
     """Train the run's only epoch, and return pairs per second and the share of waiting."""
+    images, waited = training.data.images, []
+    batches = type(images).batches
+
+    def timed(numbers: torch.Tensor, batch_size: int) -> Iterator[torch.Tensor]:
+        with contextlib.closing(batches(images, numbers, batch_size)) as loaded:
+            while True:
+                began = time.perf_counter()
+                if (batch := next(loaded, None)) is None:
+                    return
+                waited.append(0.0 if images.resident else time.perf_counter() - began)
+                yield batch
+
+    images.batches = timed
     row = training.train_epoch()
     training.epoch = 0  # so that the next turn repeats the same updates
-    return row["pairs_per_second"], row["waiting"]
+    return row["pairs_per_second"], sum(waited) / row["seconds"]
 
 
 def reader_alone(source: PairSource, subset: PairSubset, device: str) -> float:

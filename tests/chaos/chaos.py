@@ -38,7 +38,7 @@ SUBREAPER = 36  # option of prctl(2): this process adopts the children of killed
 PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
 LONGEST_JOB, LONGEST_RUN = 300.0, 1500.0  # seconds on a busy machine
 TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}  # keys of records that depend on time
-TIMED_COLUMNS = re.compile(r"seconds|per_second|waiting")
+TIMED_COLUMNS = re.compile(r"seconds|per_second")
 TEMPORARY = re.compile(r"^\..*\.[0-9]+$")  # names of files that were being written when their process was killed
 
 

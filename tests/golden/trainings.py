@@ -40,7 +40,7 @@ from trueneg.training.text_pairs import UntrainedTowers
 CPU = torch.device("cpu")
 UPDATES, BATCH = 3, 16
 # Not recorded: times, and monitors that are newer than the records.
-UNRECORDED = ("seconds", "waiting", "_per_second", "share of own report", "share of same text")
+UNRECORDED = ("seconds", "_per_second", "share of own report", "share of same text")
 # Parts of a run that its made-up data replace here.
 MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability", "texts/text_table")
 MADE_UP += ("text_encoder/text/sentence_transformers",)  # replaced by vectors

@@ -35,9 +35,9 @@ RUNS = {
 
 
 class SlowDisk(np.ndarray):
-    """Images that are slow to read; counts started and finished batches, and optionally fails at one of them."""
+    """Images that are slow to read; counts the batches, and optionally fails at one of them."""
 
-    seconds, failing, begun, ended = 0.0, None, 0, 0
+    seconds, failing, begun = 0.0, None, 0
 
     def __getitem__(self, wanted):
         if isinstance(wanted, np.ndarray):
@@ -45,7 +45,6 @@ class SlowDisk(np.ndarray):
             time.sleep(self.seconds)
             if self.begun == self.failing:
                 raise OSError("the disk is gone")
-            self.ended += 1
             return np.asarray(self)[wanted]
         return super().__getitem__(wanted)
 
@@ -96,8 +95,7 @@ def test_batches_hold_the_requested_images_in_memory_or_on_disk(count, channels,
         assert (held.resident, len(held), held.size) == (budget == images[chosen].nbytes, count, (3, 4))
         batches = list(held.batches(torch.from_numpy(numbers), batch_size))
         assert len(batches) == len(expected)
-        assert all(np.array_equal(batch.images, wanted) for batch, wanted in zip(batches, expected, strict=True))
-        assert not held.resident or not any(batch.waited for batch in batches)
+        assert all(np.array_equal(batch, wanted) for batch, wanted in zip(batches, expected, strict=True))
     assert not readers()
 
 
@@ -108,7 +106,7 @@ def test_batches_are_copied_correctly_to_a_busy_gpu():
     work, kept = torch.ones(2048, 2048, device=device), []
     for batch in read_ahead(images, parts, device):
         work = (work @ work) / 2048
-        kept.append(batch.images)
+        kept.append(batch)
     assert all(np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True))
 
 
@@ -121,25 +119,9 @@ def test_a_fixed_number_of_batches_is_read_ahead():
                 time.sleep(1e-3)
             time.sleep(5e-3)
             assert disk.begun == wanted
-            assert batch.images.item() == number
+            assert batch.item() == number
             assert len(readers()) == 1
     assert not readers()
-
-
-def test_waited_is_the_time_until_a_batch_is_ready():
-    """The first batch takes a second; working on a batch is not waiting."""
-    disk = slow_disk(np.zeros((2, 1, 1, 1), np.uint8), seconds=1.0)
-    began = time.perf_counter()
-    with contextlib.closing(read_ahead(disk, np.arange(2)[:, None], CPU)) as batches:
-        first = next(batches)
-        asked = time.perf_counter() - began
-        worked = time.perf_counter()
-        while disk.ended < 2:
-            time.sleep(0.01)
-        worked = time.perf_counter() - worked
-        second = next(batches)
-    assert 0.2 < first.waited <= asked  # less than a second if this thread was delayed
-    assert second.waited <= time.perf_counter() - began - worked - first.waited
 
 
 def test_announced_images_are_read_into_the_page_cache(tmp_path):
@@ -185,8 +167,6 @@ def test_reading_from_disk_gives_the_same_run_bit_for_bit(started, name):
     resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
     rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
     assert_same_weights(resident, mapped)
-    assert [row.pop("waiting") for row in rows[0]] == [0.0] * resident.epochs
-    assert all(0 < row.pop("waiting") < 1 for row in rows[1])
     assert without_times(rows[0]) == without_times(rows[1])
     assert not readers()
 
@@ -212,19 +192,8 @@ def test_an_interrupted_run_leaves_no_thread_and_resumes_from_disk_or_memory(sta
             training = started(resident=done == 3, **RUNS[name])
             training.load_state({key: value.clone() for key, value in state[0].items()}, state[1])
     assert done == whole.updates
-    assert without_times([row | {"waiting": 0} for row in rows]) == without_times([row | {"waiting": 0} for row in expected])
+    assert without_times(rows) == without_times(expected)
     assert_same_weights(whole, training)
-
-
-def test_waiting_before_an_interruption_is_included(started):
-    training = started(resident=False, training={"epochs": 1})
-    training.load_state(*copied(training.state(), seconds=1000.0, waited=250.0))
-    assert training.train_epoch()["waiting"] == pytest.approx(0.25, abs=0.02)
-
-
-def copied(state, **changes):
-    tensors, values = state
-    return {key: value.clone() for key, value in tensors.items()}, values | changes
 
 
 def test_an_interrupt_while_waiting_for_images_stops_reading(started):

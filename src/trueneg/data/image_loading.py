@@ -2,11 +2,10 @@
 
 import itertools
 import mmap
-import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,18 +15,6 @@ from torch import Tensor
 RESIDENT_BYTES = 1024**3  # training images are kept on the device up to this size
 COUNTED_AT_ONCE = 64  # images whose pixels are counted in one step
 AHEAD = 3  # batches being read or waiting while another is in use
-
-
-class LoadedBatch(NamedTuple):
-    """A batch of B images.
-
-    Attributes:
-        images: uint8 (B, channels, H, W), on the device.
-        waited: seconds that the caller waited for the batch.
-    """
-
-    images: Tensor
-    waited: float
 
 
 class TrainingImages:
@@ -55,8 +42,8 @@ class TrainingImages:
     def __len__(self) -> int:
         return len(self._chosen)
 
-    def batches(self, numbers: Tensor, batch_size: int) -> Generator[LoadedBatch, None, None]:
-        """Yield batches one at a time; close the generator (``contextlib.closing``) if it is not exhausted.
+    def batches(self, numbers: Tensor, batch_size: int) -> Generator[Tensor, None, None]:
+        """Yield batches on the device one at a time; close the generator (``contextlib.closing``) if it is not exhausted.
 
         Args:
             numbers: int64 indices of training images for all batches, in order; on the CPU.
@@ -68,12 +55,12 @@ class TrainingImages:
         batches = [slice(start, start + batch_size) for start in range(0, len(numbers), batch_size)]
         if self.resident:
             there = numbers.to(self._device)
-            return (LoadedBatch(self._pixels[there[batch]], 0.0) for batch in batches)
+            return (self._pixels[there[batch]] for batch in batches)
         return read_ahead(self._images, (self._chosen[numbers[batch].numpy()] for batch in batches), self._device)
 
 
-def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device) -> Generator[LoadedBatch, None, None]:
-    """Yield batches of images, read in a separate thread while earlier batches are in use.
+def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device) -> Generator[Tensor, None, None]:
+    """Yield batches of images on the device, read in a separate thread while earlier batches are in use.
 
     Copying from a memory-mapped file releases the GIL, so one thread can read during computation. The thread ends when the
     iterator is exhausted or closed; use ``contextlib.closing`` to close it in every case.
@@ -88,7 +75,7 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
 
     Example:
         >>> images = np.arange(3 * 4, dtype=np.uint8).reshape(3, 1, 2, 2)
-        >>> [batch.images[:, 0, 0, 0].tolist() for batch in read_ahead(images, [[2, 0], [1]], torch.device("cpu"))]
+        >>> [batch[:, 0, 0, 0].tolist() for batch in read_ahead(images, [[2, 0], [1]], torch.device("cpu"))]
         [[8, 0], [4]]
     """
     with ThreadPoolExecutor(1, thread_name_prefix="images") as reader:
@@ -96,11 +83,10 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
         try:
             being_read = deque(itertools.islice(coming, AHEAD))
             while being_read:
-                requested = time.perf_counter()
                 pixels = being_read.popleft().result()
                 being_read.extend(itertools.islice(coming, 1))
                 # torch ensures that the memory of a page-locked batch is not reused before its copy has finished.
-                yield LoadedBatch(pixels.to(device, non_blocking=True), time.perf_counter() - requested)
+                yield pixels.to(device, non_blocking=True)
         finally:
             reader.shutdown(cancel_futures=True)
 

@@ -62,7 +62,7 @@ def train_classifier(
         steps = torch.randperm(len(indices), generator=generator).tensor_split(batches)
         draws = augmentation.draw(len(indices), images.shape[-2:], generator).tensor_split(batches)
         with contextlib.closing(read_ahead(images, (indices[rows.numpy()] for rows in steps), device)) as loaded:
-            for rows, parameters, (pixels, _) in zip(steps, draws, loaded, strict=True):
+            for rows, parameters, pixels in zip(steps, draws, loaded, strict=True):
                 views = augmentation(pixels, parameters.to(device)).contiguous(memory_format=torch.channels_last)
                 with autocast(device):
                     logits = head(pool(encoder(views)))

@@ -58,7 +58,7 @@ def central_crops(networks: Networks, source: Source, indices: np.ndarray, devic
     """Yield the selected images of a source in blocks, normalised and cropped to the part that evaluation uses."""
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(images_of(networks, source), blocks, device)) as batches:
-        for pixels, _ in batches:
+        for pixels in batches:
             yield networks.augmentation.normalise(pixels)
 
 

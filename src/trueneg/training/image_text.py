@@ -17,7 +17,7 @@ from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.image_text_networks import build_networks, finished_tensors, normalises
-from trueneg.training.loop import Settings, TrainingRun
+from trueneg.training.loop import Settings
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
 from trueneg.training.text_inputs import text_inputs
@@ -36,10 +36,9 @@ class ImageText(PairTraining):
     """Training on image–sentence pairs.
 
     Raises:
-        UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`TrainingRun`.
+        UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`PairTraining`.
     """
 
-    STATE = (*TrainingRun.STATE, "waited")
     masked: MaskedWordHead  # of objectives that mask words
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     false_negatives = staticmethod(of_pairs)
@@ -50,7 +49,6 @@ class ImageText(PairTraining):
         if vectors is not None and similarity["aggregation"] == "global":
             vectors = vectors[..., :1]  # regions are needed for evaluation only
         self.data = PairData(source, subset, self.device, vectors)
-        self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics = ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         described, channels = {**settings, "similarity": similarity}, source.images.shape[1]
         self.networks = build_networks(described, self.data.sentences, channels, statistics, self.frozen)
@@ -79,20 +77,18 @@ class ImageText(PairTraining):
         remaining = drawn.images[self.update * size : count * size].split(size)
         numbers = torch.cat([self.processes.part(batch) for batch in remaining])
         with contextlib.closing(self.data.images.batches(numbers, size // self.processes.count)) as loaded:
-            for update, (images, waited) in zip(range(self.update, count), loaded, strict=True):
-                self.waited += waited
+            for update, images in zip(range(self.update, count), loaded, strict=True):
                 batch = slice(update * size, (update + 1) * size)
                 parameters, numbers = (self.processes.part(each[batch]) for each in (draws, texts))
                 yield pairs.part(batch), Inputs(images, parameters, self.tokens.batch(numbers), self.tokens.lengths[numbers])
 
-    def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale, waiting for images (0 if resident), the shares of known kinds of negatives, and any threshold.
+    def measured(self) -> dict[str, float]:
+        """Return the logit scale, the shares of known kinds of negatives, and any threshold.
 
         The shares are measured before any are left out (``own_report``, ``same_text``).
         """
-        waiting, self.waited = self.waited / seconds, 0.0
         of_guide = {} if self.guide is None else self.guide.measured()
-        measured = {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
+        measured = {"logit_scale": self.model.logit_scale().item()}
         return {**measured, **{key: share.item() for key, share in self.shares.items()}, **of_guide}
 
     def weights(self) -> dict[str, Tensor]:

@@ -130,8 +130,8 @@ class TrainingRun(ABC):
         """Add the gradients of a batch, and return the arguments of ``monitors.add``."""
 
     @abstractmethod
-    def measured(self, seconds: float) -> dict[str, float]:
-        """Return additional values for an epoch's row; ``seconds`` is the duration of the epoch."""
+    def measured(self) -> dict[str, float]:
+        """Return additional values for an epoch's row."""
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors to save in the file of a finished run, on the CPU."""
@@ -168,7 +168,7 @@ class TrainingRun(ABC):
                     after_update()
         row, seconds = self.monitors.read(), time.perf_counter() - began
         learned = {name.rpartition(".")[2]: value for name, value in self.loss.named_parameters()}
-        row |= self.measured(seconds) | {name: value.item() for name, value in learned.items() if value.numel() == 1}
+        row |= self.measured() | {name: value.item() for name, value in learned.items() if value.numel() == 1}
         self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(

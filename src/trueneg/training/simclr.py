@@ -102,7 +102,7 @@ class SimCLR(TrainingRun):
         first, second = views if network is None else self._embed(images, drawn, network)
         return rate_views(first, second, self.by_sample)
 
-    def measured(self, seconds: float) -> dict[str, float]:
+    def measured(self) -> dict[str, float]:
         return self.scheduled
 
     def weights(self) -> dict[str, Tensor]:

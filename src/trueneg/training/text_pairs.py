@@ -73,7 +73,7 @@ class TextPairs(PairTraining):
         anchors, columns = self.processes.whole(anchors.float()), self.processes.whole(columns)
         return anchors, ImageEmbeddings(columns.transpose(0, 1).flatten(0, 1), None)
 
-    def measured(self, seconds: float) -> dict[str, float]:
+    def measured(self) -> dict[str, float]:
         """Return the logit scale, the share of negatives with the same text, before any are left out, and any threshold."""
         measured = {"logit_scale": self.model.logit_scale().item(), "share of same text": self.share_of_same_text.item()}
         return measured | ({} if self.guide is None else self.guide.measured())
