@@ -352,7 +352,8 @@ def test_the_data_of_a_run_changed_if_features_or_weights_changed(tmp_path, monk
     path = tmp_path / "features.safetensors"
     path.write_bytes(b"features")
     files = {path.name: file_checksum(path), "gone.safetensors": "0"}
-    run = {"settings": {"dataset": {}, "training": {}}, "source": {"checksum": "0"}, "files": files}
+    dataset = {"source": "digits", "path": None, "resolution": None}
+    run = {"settings": {"dataset": dataset, "training": {}}, "source": {"checksum": "0"}, "files": files}
     changes = DataChanges(tmp_path / "results")
     assert changes.of_run(run) == ""
     os.utime(path, ns=(1, 1))

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
+from trueneg.class_probability import LIKELIHOODS, log_linear
 from trueneg.data.arrays import mapped_array, open_arrays, require_checksum, write_arrays
-from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
 
@@ -45,25 +44,15 @@ class ScoredSentences:
         """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made of a·p^k."""
         if a is None or k is None:
             return self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
-        return log_linear(name, self._likelihoods(), a, k, maximum=a)
+        return log_linear(name, self.sentences[LIKELIHOODS], a, k, maximum=a)
 
     def probability_checksum(self, name: str, log_linear: bool = False) -> str:
         """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that other a and k are applied to.
 
         It identifies an input of the runs that use it.
         """
-        table = self._likelihoods() if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
+        table = self.sentences[LIKELIHOODS] if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
         return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
-
-    def _likelihoods(self) -> pd.DataFrame:
-        """Return the likelihoods of the sentences that class probabilities are made of."""
-        if PERMUTED not in self.sentences:
-            raise UserError(
-                f"source {self.name}: the sentences have no {PERMUTED!r}, which an objective with its own a and k needs; their "
-                "class probabilities were computed by an earlier version of TrueNeg. Remove eta.parquet in the folder of the "
-                "text study's corpus, then run the same command again."
-            )
-        return self.sentences[LIKELIHOODS]
 
 
 Source = TypeVar("Source", bound=ScoredSentences)

@@ -161,12 +161,8 @@ class DataChanges:
         return ""
 
     def _of_data(self, run: Mapping[str, Any]) -> str:
-        dataset = run["settings"]["dataset"]
-        try:
-            place = data_place(training_kind(run["settings"]), dataset)
-        except KeyError:  # a record from a version with other data set keys
-            return ""
-        checksum, sentences = self._since_read(place)
+        settings = run["settings"]
+        checksum, sentences = self._since_read(data_place(training_kind(settings), settings["dataset"]))
         trained_on = run["source"]["checksum"]
         if not sentences and checksum not in ("", trained_on):
             return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
