@@ -12,6 +12,7 @@ from tests.text import corpus
 from trueneg.class_probability import log_linear
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
 from trueneg.text import pseudo_log_likelihood
 from trueneg.text.chunks import append_chunk, read_chunks, text_key
@@ -52,6 +53,14 @@ def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
         np.testing.assert_allclose(part["log_likelihood"], expected, atol=1e-5)
     assert (scored["windows"] == 1).all()
     assert (scored["device"] == "cpu").all()
+
+
+def test_a_raised_version_scores_the_sentences_again(folder, monkeypatch):
+    score(folder)
+    monkeypatch.setitem(VERSIONS, "likelihoods", VERSIONS["likelihoods"] + 1)
+    before = set((folder / "scored").iterdir())
+    score(folder)
+    assert len(set((folder / "scored").iterdir()) - before) == len(before)
 
 
 @pytest.mark.long

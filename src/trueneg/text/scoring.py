@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 
 from trueneg.io import privacy
-from trueneg.io.shared_cache import cache_folder
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
@@ -42,8 +41,7 @@ def score_sentences(
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         models: manifest written by :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
-        cache: folder of all earlier scores, by model and variant, unless a shared cache is configured
-            (:mod:`trueneg.io.shared_cache`); cached sentences are not scored again.
+        cache: folder of all earlier scores, by model and variant; cached sentences are not scored again.
         likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (in nats),
             ``tokens``, ``windows`` (more than 1 if the sentence exceeds the model's limit) and ``device`` (a GPU computes in
             bfloat16, so its values differ in the third digit). Not written if `shards` > 1.
@@ -59,12 +57,12 @@ def score_sentences(
     table = with_folds(table, listed["folds"], listed["seed"])
     torch.set_num_threads(settings["threads"])
     hidden = restricted or listed["restricted"]
-    scored = cache_folder(cache, f"likelihoods/version-{VERSIONS['likelihoods']}", restricted=hidden)
+    version = f"-version-{VERSIONS['likelihoods']}" * (VERSIONS["likelihoods"] > 1)
     shard_of = {text: int.from_bytes(text_key(text)[:4], "big") % shards for text in table["sentence"].unique()}
     shard_rows = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
-        folder = scored / f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}"
+        folder = Path(cache, f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}{version}")
         compute = functools.partial(_score, model=model, settings=settings)
         texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:

@@ -15,7 +15,6 @@ from tqdm import tqdm
 
 from trueneg.errors import UserError
 from trueneg.io import privacy
-from trueneg.io.shared_cache import cache_folder
 from trueneg.runtime.processes import map_in_processes
 from trueneg.specs.languages import NO_LANGUAGE
 from trueneg.specs.stages import VERSIONS
@@ -77,7 +76,7 @@ def split_reports(
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             contains a de-identification mark).
         unique: parquet file to write: ``sentence``, ``count``, most frequent first.
-        cache: folder of texts split earlier, keyed by content, unless a shared cache is set (:mod:`trueneg.io.shared_cache`).
+        cache: folder of texts split earlier, keyed by content.
         processes: number of worker processes; a killed job loses only seconds of their work.
     """
     table, restricted = privacy.read_table(reports)
@@ -103,7 +102,7 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
     """
     if language == "en" and not is_mostly_latin(used["text"]):
         log.warning("reports.language is en, but most letters of the texts are not Latin. Set it to their language, or to none.")
-    store = cache_folder(cache, "sentences", restricted=restricted) / (_splitter_version() + f"-{language}" * (language != "en"))
+    store = Path(cache, _splitter_version() + f"-{language}" * (language != "en"))
     names = dict(zip(used["text"], used.index + 1 if restricted else used["report"], strict=True))
     compute = functools.partial(_split, names=names, processes=processes, language=language)
     split = cached(store, used["text"], ["sentences"], compute, restricted)

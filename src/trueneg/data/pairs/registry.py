@@ -13,7 +13,6 @@ A module ``trueneg.data.pairs.<name>`` defines
   is a setting ``path``.
 """
 
-import hashlib
 import importlib
 import logging
 from collections.abc import Mapping
@@ -23,18 +22,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock
-from PIL import __version__ as pillow_version
 
 from trueneg.data.identical_images import describe_identical
-from trueneg.data.image_cache import LONGEST, TREATMENTS, cache_images
+from trueneg.data.image_cache import LONGEST, cache_images
 from trueneg.data.image_files import check_images
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.files import writable
-from trueneg.io.shared_cache import cache_folder
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.text.sentences import split_texts, write_sentences
 
@@ -85,8 +81,7 @@ def prepare_pairs(
             :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown), and
             ``language_models``, the manifest of the models that scored the sentences (without it, they cannot be embedded).
         pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has none) are written next to it.
-        cache: folder of decoded images, unless a shared cache is configured (:mod:`trueneg.io.shared_cache`); may be removed
-            afterwards.
+        cache: folder of decoded images; may be removed afterwards.
         threads: number of threads that decode images, or of processes that draw them.
 
     Raises:
@@ -134,11 +129,5 @@ def prepare_pairs(
 def _decoded(data: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:
     if isinstance(data.images, np.ndarray):
         return data.images
-    folder = cache_folder(cache, "images", restricted=data.restricted)
-    if folder != Path(cache):
-        # A shared cache has one folder for each combination of image files and preprocessing.
-        inputs = "\n".join([TREATMENTS[data.fit], pillow_version, data.mode, str(resolution), *data.images.stamps()])
-        folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    lock = folder / "lock"
-    with writable(lock), privacy.owner_only(data.restricted), FileLock(lock, fallback_to_soft=False):
-        return cache_images(data.images, folder, mode=data.mode, resolution=resolution, fit=data.fit, threads=threads)
+    with writable(Path(cache, "images")), privacy.owner_only(data.restricted):
+        return cache_images(data.images, cache, mode=data.mode, resolution=resolution, fit=data.fit, threads=threads)
