@@ -13,6 +13,7 @@ from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.zero_shot import PROMPTS
 from trueneg.specs.pairs.base import PairSettings
+from trueneg.specs.pairs.mimic_cxr import MimicCxrPairSettings
 from trueneg.store.identity import run_id
 
 OPEN_I = {"source": "open_i", "text": "words", "path": "folder"}
@@ -115,6 +116,11 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
     assert list(candidates(study)["DCL"]) == ["DCL,class_probability=0.05", "DCL,class_probability=0.1"]
     assert negative_counts(study) == {"batch_size=16": 15, "batch_size=32": 31}
     assert len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()}) == 1
+
+
+def test_files_of_mimic_cxr_keep_the_names_that_they_had_with_the_removed_key_labels():
+    settings = MimicCxrPairSettings(source="mimic_cxr", text="words", path="folder", resolution=64).model_dump(mode="json")
+    assert pairs_key(settings) == pairs_key(settings | {"labels": "chexpert"}) != pairs_key(settings | {"labels": "radiologists"})
 
 
 CLIP = {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"}

@@ -86,10 +86,8 @@ def mimic_labels(radiographs: Sequence[Radiograph]) -> dict[str, dict[str, str]]
     }
 
 
-def write_mimic_cxr(
-    folder: Path, patients: int = 10, *, images: str = "files", test_labels: dict[str, dict[str, str]] | None = None
-) -> list[Radiograph]:
-    """Write MIMIC-CXR-JPG 2.0.0, or 2.1.0 if radiologists labelled some studies, with its images in a folder by the tables."""
+def write_mimic_cxr(folder: Path, patients: int = 10, *, images: str = "files") -> list[Radiograph]:
+    """Write MIMIC-CXR-JPG 2.0.0 with its images in a folder by the tables."""
     radiographs = mimic_cxr(patients)
     for seed, image in enumerate(radiographs):
         write_picture(folder / images / image.file, seed, width=image.width, height=image.height, mode="L")
@@ -102,10 +100,6 @@ def write_mimic_cxr(
     subject_of = {image.study: image.subject for image in radiographs}
     labels = [(subject_of[study], study, *values.values()) for study, values in mimic_labels(radiographs).items()]
     write_csv(folder / "mimic-cxr-2.0.0-chexpert.csv.gz", ["subject_id", "study_id", *OBSERVATIONS], labels)
-    if test_labels is not None:
-        names = ["Airspace Opacity" if name == "Lung Opacity" else name for name in OBSERVATIONS]
-        rows = [(study, *(values.get(name, "") for name in names)) for study, values in test_labels.items()]
-        write_csv(folder / "mimic-cxr-2.1.0-test-set-labeled.csv", ["study_id", *names], rows)
     return radiographs
 
 

@@ -25,7 +25,7 @@ from tests.data.official_layouts import (
 from tests.data.pictures import encoded
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.mimic_cxr import TEST_LABELS, missing_files, missing_reports, read_labels, read_radiographs
+from trueneg.data.pairs.mimic_cxr import missing_files, missing_reports, read_labels, read_radiographs
 from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
@@ -66,7 +66,7 @@ def data(tmp_path):
 
 def prepare(made, out, **changes):
     folder, _ = made
-    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
+    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE}
     settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr", "views": "frontal"}
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings | changes, text, out / "pairs.npz", cache=out / "cache", threads=1)
@@ -125,19 +125,6 @@ def test_labels_are_those_of_the_study_and_unknown_if_uncertain_or_not_mentioned
     expected = [labels_of(written.get(image.study, {})) for image in used(made[1])]
     np.testing.assert_array_equal(source.labels, np.array(expected, np.float32))
     assert {0, 1} <= set(source.labels.ravel())
-
-
-def test_radiologists_labels_are_used_only_for_test_studies(made, tmp_path):
-    study, trained = (next(image.study for image in made[1] if image.split == split) for split in ("test", "train"))
-    written = {"Edema": "1.0", "Airspace Opacity": "1.0", "Pneumonia": "-1.0", "Cardiomegaly": "0.0"}
-    write_mimic_cxr(tmp_path / "jpg", PATIENTS, test_labels={study: written, trained: written})
-    source, splits, _ = prepare(made, tmp_path, path=tmp_path / "jpg", labels="radiologists", ms_cxr=None)
-    chexpert, _, _ = prepare(made, tmp_path)
-    test = np.isin(source.reports, splits.loc[splits["split"] == "test", "report"].to_numpy(str))
-    np.testing.assert_array_equal(source.labels[~test], chexpert.labels[~test])
-    labels = source.labels[source.reports == f"s{study}"]
-    np.testing.assert_array_equal(labels, np.array([labels_of(written)] * len(labels), np.float32))
-    assert np.isnan(source.labels[test & (source.reports != f"s{study}")]).all()
 
 
 def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_path):
@@ -375,11 +362,6 @@ def test_inconsistent_tables_are_rejected(data):
         read_radiographs(folder)
 
 
-def test_missing_labels_by_radiologists_are_reported_with_their_release(data):
-    with pytest.raises(UserError, match=r"2\.1\.0-test-set-labeled\.csv is missing.* of MIMIC-CXR-JPG 2\.1\.0 only"):
-        read_labels(data[0], TEST_LABELS)
-
-
 def test_missing_images_are_named(made, tmp_path):
     radiographs = write_mimic_cxr(tmp_path / "jpg", PATIENTS)
     frontal = used(radiographs)[0]
@@ -439,14 +421,12 @@ def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
 
 
 def test_missing_files_are_listed_with_their_origin(made, tmp_path):
-    settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither", "labels": "radiologists"}
-    parts, test, boxes = missing_files(settings)
+    settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither"}
+    parts, boxes = missing_files(settings)
     assert all(name in parts for name in (*(f"mimic-cxr-2.0.0-{name}.csv.gz" for name in TABLES), "files/p1?"))
-    assert test.startswith("mimic-cxr-2.1.0-test-set-labeled.csv")
-    for line in (parts, test):
-        assert "https://physionet.org/content/mimic-cxr-jpg/" in line
+    assert "https://physionet.org/content/mimic-cxr-jpg/" in parts
     assert "https://physionet.org/content/ms-cxr/" in boxes
     assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]
-    there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr", "labels": "chexpert"}
+    there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr"}
     assert missing_files(there) == missing_files(there | {"ms_cxr": None}) == []
     assert missing_reports({"path": made[0] / "reports"}) == []

@@ -38,7 +38,7 @@ def prepared(tmp_path_factory):
     prepare_reports({"source": "mimic_cxr", "path": folder / "reports"}, folder / "reports.parquet")
     paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique", "pairs-splits", "pairs-boxes")}
     split_reports(folder / "reports.parquet", sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
-    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
+    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE}
     settings |= {"views": "frontal"}
     settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr"}
     text = {"sentences": paths["sentences"]}

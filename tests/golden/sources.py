@@ -183,7 +183,6 @@ def _mimic_cxr(folder: Path) -> dict[str, Any]:
         "path": folder / "jpg",
         "images": None,
         "resolution": 32,
-        "labels": "chexpert",
         "views": "frontal",
     }
     settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr"}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import SPLITTING, benchmark_key, corpora, pairs_key, source_key, texts_key
+from trueneg.config.runs import SPLITTING, benchmark_key, corpora, pairs_key, removed_keys, source_key, texts_key
 
 PLACES = ("path", "table", "archive", "test_path")  # settings that tell where a data set is
 DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}  # omitted, so that a new setting reruns no job
@@ -64,7 +64,7 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
     """Return the images of an image–text data set and the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
-    joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
+    joining = removed_keys(dataset) | {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return DataInput(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
 
 

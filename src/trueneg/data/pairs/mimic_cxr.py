@@ -6,7 +6,6 @@ MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's l
     mimic-cxr-2.0.0-metadata.csv.gz               views and sizes of the images
     mimic-cxr-2.0.0-split.csv.gz                  train, validate, test
     mimic-cxr-2.0.0-chexpert.csv.gz               labels of the studies
-    mimic-cxr-2.1.0-test-set-labeled.csv          radiologists' labels of test studies, only in release 2.1.0
 
 In release 2.1.0 the tables keep 2.0.0 in their names. Tables may also be decompressed. The image folders (p10, …) may be in the
 same folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
@@ -14,7 +13,6 @@ MIMIC-CXR (``mimic-cxr-reports.zip``), which :mod:`trueneg.data.reports.mimic_cx
 (``s50414267``) and patients (``p10000032``) used here.
 """
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,8 +29,6 @@ from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 
-log = logging.getLogger(__name__)
-
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
 ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet ({PAGE})."
@@ -47,11 +43,6 @@ def _table(name: str, what: str) -> Part:
 METADATA = _table("metadata", "views and sizes of the images")
 SPLIT = _table("split", "the official splits")
 CHEXPERT = _table("chexpert", "labels of the studies")
-TEST_LABELS = Part(
-    tuple(f"mimic-cxr-2.1.0-test-set-labeled.csv{ending}" for ending in ("", ".gz")),
-    "radiologists' labels of test studies",
-    f"It is part of MIMIC-CXR-JPG 2.1.0 only, available to credentialed users on PhysioNet ({PAGE}).",
-)
 RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
 REPORTS = Part(
     tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")), "the reports", ORIGIN_OF_REPORTS
@@ -97,15 +88,14 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         images["patient"].to_numpy(str),
         fit=settings["fit"],
         restricted=True,
-        labels=_labels_of(images, settings),
+        labels=read_labels(settings["path"]).reindex(images["report"]),
         tables={"splits": images[["report", "split"]].drop_duplicates("report"), "boxes": boxes},
     )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report which files are missing from the folders ``path`` and ``ms_cxr``."""
-    test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
-    missing = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
+    missing = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, RADIOGRAPHS))
     boxes = settings["ms_cxr"]
     return missing if boxes is None else missing + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
 
@@ -117,7 +107,7 @@ def missing_reports(settings: Mapping[str, Any]) -> list[str]:
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the tables and MS-CXR's boxes, not the 377,000 images: checking them takes minutes and releases do not change."""
-    tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, TEST_LABELS))
+    tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT))
     boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
     return UserFiles([*tables, *boxes])
 
@@ -163,12 +153,11 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     return radiographs.sort_values(["patient", "report", "dicom"], ignore_index=True)
 
 
-def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
-    """Read the labels that the CheXpert labeller or radiologists assigned to studies.
+def read_labels(path: str | Path | None) -> pd.DataFrame:
+    """Read the labels that the CheXpert labeller assigned to studies.
 
     Args:
         path: folder in the layout described in this module.
-        part: :data:`CHEXPERT` or :data:`TEST_LABELS`.
 
     Returns:
         float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, or NaN if unknown, that
@@ -178,20 +167,9 @@ def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
         UserError: as in :func:`read_radiographs`.
     """
     study = Values(r"\d+", "a number", unique=True)
-    table = read_columns(part.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, part.origin)
+    table = read_columns(CHEXPERT.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, ORIGIN)
     labels = label_values(table[list(CHEX5.values())])
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
-
-
-def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the labels of each image's study; NaN for studies without labels."""
-    labels = read_labels(settings["path"]).reindex(images["report"])
-    if settings["labels"] == "radiologists":
-        by_radiologists = read_labels(settings["path"], TEST_LABELS)
-        test = (images["split"] == "test").to_numpy()
-        labels.loc[test] = by_radiologists.reindex(images["report"][test]).to_numpy()
-        log.info("%s test studies have radiologist labels", f"{by_radiologists.index.isin(images['report'][test]).sum():,}")
-    return labels
 
 
 def _folder(path: str | Path | None) -> Path:

@@ -33,9 +33,6 @@ class MimicCxrPairSettings(PairSettings):
         description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
     )
     ms_cxr: str | None = Field(None, description="folder of MS-CXR; its patients form part of the test split; none: no boxes")
-    labels: Literal["chexpert", "radiologists"] = Field(
-        "chexpert", description="labels of the test split; radiologists: from release 2.1.0, which has them for some studies only"
-    )
 
     @property
     def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
