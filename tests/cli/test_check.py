@@ -132,23 +132,6 @@ def test_incomplete_rows_of_a_table_may_be_skipped_but_contradictory_ones_are_re
         assert all(fact in output.err for fact in ("table.csv", "none.png", "image"))
 
 
-@pytest.mark.parametrize("skipping", [False, True, 3])
-def test_incomplete_rows_of_a_table_of_reports_may_be_skipped(tmp_path, monkeypatch, capsys, skipping):
-    monkeypatch.chdir(tmp_path)
-    Path("reports.csv").write_text("report,text\n" + "".join(f"{n},No edema.\n" for n in range(17)) + 3 * ",A mass.\n")
-    reports = {"source": "table", "path": "reports.csv", "skip_incomplete": skipping}
-    texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
-    Path("study.yaml").write_text(yaml.safe_dump({"words": texts}))
-    code, output = main(["check", "study.yaml"]), capsys.readouterr()
-    assert code == (skipping != 3)
-    facts = {
-        False: ["reports.csv: line 19: report is ''"],
-        True: ["3 of 20 rows", "at most 2"],
-        3: ["3 of 20 rows", "3 without an id"],
-    }
-    assert all(fact in output.out + output.err for fact in facts[skipping])
-
-
 def test_unknown_published_numbers_are_refused_before_training(tmp_path, capsys):
     study = tiny_study(published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}])
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))

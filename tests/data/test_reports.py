@@ -3,7 +3,6 @@
 import io
 import tarfile
 
-import pandas as pd
 import pytest
 
 from trueneg.data.reports import open_i
@@ -93,52 +92,6 @@ def test_mimic_cxr_in_its_official_layout(tmp_path):
     assert table.loc["s50414267", "text"] == "Clear lungs.\n\nNormal XXXX."
     with pytest.raises(UserError, match="files/p10/p10000032"):
         prepare_reports({"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet")
-
-
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
-def test_tables_of_reports(tmp_path, ending):
-    path = tmp_path / f"reports{ending}"
-    frame = pd.DataFrame({"id": ["a", "b", "c"], "note": ["Clear.", "", "FINDINGS: Edema."], "who": [1, 1, 2]})
-    frame.to_parquet(path) if ending == ".parquet" else frame.to_csv(path, index=False)
-    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "note", "patient_column": "who"}
-    table, restricted = read({**settings, "restricted": True}, tmp_path / "out.parquet")
-    assert restricted
-    assert table["text"].tolist() == ["Clear.", "", "Edema."]
-    assert table["state"].tolist() == ["used", "empty", "used"]
-    assert table["patient"].tolist() == ["1", "1", "2"]
-
-
-def test_invalid_tables_are_reported(tmp_path):
-    path = tmp_path / "reports.parquet"
-    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "text"}
-    with pytest.raises(UserError, match=str(path)):
-        prepare_reports(settings, tmp_path / "out.parquet")
-    pd.DataFrame({"id": ["a"], "note": ["Clear."]}).to_parquet(path)
-    with pytest.raises(UserError, match=r"reports\.parquet: .*: text \(found id, note\)"):
-        prepare_reports(settings, tmp_path / "out.parquet")
-    pd.DataFrame({"id": ["a", "b", "a"], "text": ["Clear.", "Clear.", "Edema."]}).to_parquet(path)
-    with pytest.raises(UserError, match=r"row 2 \(.*\): id is 'a'; expected a different id.*earlier row"):
-        prepare_reports(settings, tmp_path / "out.parquet")
-    pd.DataFrame({"id": ["a", "b"], "text": ["", " 12. "]}).to_parquet(path)
-    with pytest.raises(UserError, match="none of the 2 reports"):
-        prepare_reports(settings, tmp_path / "out.parquet")
-    assert not (tmp_path / "out.parquet").exists()
-
-
-def test_rows_with_too_many_fields_are_rejected(tmp_path):
-    """A text that contains a comma but no quotes must not be cut off."""
-    path = tmp_path / "reports.csv"
-    path.write_text("id,text\n1,Clear.\n2,Heart is big, lungs clear\n")
-    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "text"}
-    with pytest.raises(UserError, match="line 3"):
-        prepare_reports(settings, tmp_path / "out.parquet")
-
-
-def test_one_column_cannot_be_both_id_and_text(tmp_path):
-    path = tmp_path / "reports.csv"
-    path.write_text("id,text\n1,Clear.\n")
-    with pytest.raises(UserError, match=r"text_column, text, is also the column of ids"):
-        prepare_reports({"source": "table", "path": str(path), "id_column": "text", "text_column": "text"}, tmp_path / "out")
 
 
 def test_sections_without_a_final_full_stop_stay_separate(tmp_path):

@@ -18,12 +18,8 @@ from hypothesis import strategies as st
 from tests.data.pictures import encoded, picture
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, user_files
-from trueneg.data.reports.prepare import prepare_reports
-from trueneg.data.reports.table import check_table as check_reports
-from trueneg.data.reports.table import user_files as report_files
 from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
-from trueneg.io import privacy
 from trueneg.store.data_input import of_corpora
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".jsonl", ".ndjson", ".jsonl.gz", ".parquet")
@@ -335,29 +331,18 @@ def test_odd_names_of_images_are_errors_of_the_user(tmp_path, name):
     user_files(settings)
 
 
-REPORTS = {"source": "table", "id_column": "id", "text_column": "text", "patient_column": "patient", "restricted": False}
-
-
-def prepared(folder: Path, columns: dict, ending: str = ".jsonl", **changes):
-    path = write_table(folder / f"reports{ending}", columns)
-    prepare_reports(REPORTS | {"path": str(path)} | changes, folder / "out.parquet")
-    return privacy.read_table(folder / "out.parquet")[0]
-
-
 def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     add_images(tmp_path, "1.png")
     table = write_table(tmp_path / "t.csv", {"image": ["1.png"], "text": ["A mass."], "id": [1]})
     settings = settings_of(tmp_path, Path("~/t.csv"), path="~/images", patient_column=None, label_columns=[])
     assert read_image_table(settings)[0]["report"].tolist() == ["1.png"]
-    assert user_files(settings).files == report_files({"path": "~/t.csv"}).files == [table]
-    prepare_reports(REPORTS | {"path": "~/t.csv", "patient_column": None}, tmp_path / "out.parquet")
-    assert privacy.read_table(tmp_path / "out.parquet")[0]["text"].tolist() == ["A mass."]
+    assert user_files(settings).files == [table]
 
 
 def test_jobs_do_not_depend_on_skip_incomplete_unless_it_is_set():
     def settings_with(**reports):
-        reports = {"source": "table", "path": "t.csv"} | reports
+        reports = {"source": "image_table", "path": "images", "table": "t.csv"} | reports
         study = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
         (corpus,) = of_corpora("texts", LikelihoodStudy.model_validate(study)).values()
         return corpus.settings
@@ -365,42 +350,6 @@ def test_jobs_do_not_depend_on_skip_incomplete_unless_it_is_set():
     assert "skip_incomplete" not in settings_with()
     assert settings_with(skip_incomplete=False) == settings_with()
     assert settings_with(skip_incomplete=0.2)["skip_incomplete"] == 0.2
-
-
-@pytest.mark.parametrize("ending", FORMATS)
-def test_missing_ids_and_patients_of_reports_are_refused_or_skipped(tmp_path, ending, caplog):
-    columns = {
-        "id": [1, None, 3, 4, 4, 5, 6],
-        "patient": [7, 7, None, 8, 8, 9, 9],
-        "text": ["Clear.", "Edema.", "Edema.", "Mass.", "Mass.", None, "Mass."],
-    }
-    message = refusal(prepared, tmp_path, columns, ending)
-    assert all(fact in message for fact in (f"reports{ending}", "id is ''", "patient is ''", "id is '4'", "earlier row"))
-    message = refusal(prepared, tmp_path, columns, ending, skip_incomplete=True)
-    assert all(
-        fact in message for fact in ("3 of 7 rows", "at most 0", "1 without an id", "1 without a patient", "1 that repeat")
-    )
-    caplog.clear()
-    table = prepared(tmp_path, columns, ending, skip_incomplete=3)
-    assert table["report"].tolist() == ["1", "4", "5", "6"]
-    assert table["patient"].tolist() == ["7", "8", "9", "9"]
-    assert table["state"].tolist() == ["used", "used", "empty", "used"]  # a report without a text is counted elsewhere
-    sentence = "3 of 7 rows are skipped: 1 without an id, 1 without a patient, 1 that repeat an earlier row."
-    assert any(sentence in logged for logged in caplog.messages)
-    assert sentence in check_reports(REPORTS | {"path": str(tmp_path / f"reports{ending}"), "skip_incomplete": 3})
-
-
-def test_reports_with_one_id_and_different_texts_are_always_refused(tmp_path):
-    for ids in ([1, 1], ["a", " a"], [COMPOSED, DECOMPOSED], ["1.0", "1"]):
-        columns = {"id": ids, "patient": ["p", "p"], "text": ["Clear.", "Edema."]}
-        for change in ({}, {"skip_incomplete": 0.9}):
-            assert "line 2: id is" in refusal(prepared, tmp_path, columns, **change)
-
-
-def test_texts_of_reports_must_be_text(tmp_path):
-    for text in (3, 3.5, ["a"], True):
-        columns = {"id": ["a"], "patient": ["p"], "text": [text]}
-        assert "line 1: text is not text" in refusal(prepared, tmp_path, columns, skip_incomplete=0.9)
 
 
 def test_20_000_rows_are_checked_in_seconds(tmp_path):

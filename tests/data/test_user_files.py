@@ -74,9 +74,6 @@ def write_source(name: str, folder: Path) -> Written:
     if source == "image_table":
         settings = write_image_table(folder)
         return Written("reports", settings, 1) if "reports" in name else Written("pairs", settings, 1, 4)
-    if name == "table":
-        layouts.write_csv(folder / "reports.csv", ["report", "text"], [("a", "No edema."), ("b", "Hello.")])
-        return Written("reports", settings | {"path": str(folder / "reports.csv")}, 1)
     if name == "flickr8k":
         layouts.write_flickr8k(folder, photographs=40)
         return Written("pairs", settings, 5, 40)
@@ -102,7 +99,7 @@ def write_source(name: str, folder: Path) -> Written:
 
 NAMES = (
     *("parquet", "image_folder", "cifar10", "cifar10 parquet", "stl10", "stl10 parquet", "image_table", "image_table reports"),
-    *("table", "flickr8k", "flickr30k", "flickr30k reports", "mimic_cxr", "open_i", "open_i reports", "chexpert_8x200"),
+    *("flickr8k", "flickr30k", "flickr30k reports", "mimic_cxr", "open_i", "open_i reports", "chexpert_8x200"),
 )
 
 
@@ -293,10 +290,11 @@ def test_images_with_several_names_are_compared_once_and_only_their_folder_is_na
 
 
 def test_paths_are_relative_to_the_parent_of_the_results_folder(tmp_path, monkeypatch):
-    data_input = DataInput("sources/user", "reports", {"source": "table", "path": "data.csv"})
+    settings = {"source": "image_table", "path": "images", "table": "data.csv", "image_column": "image"}
+    data_input = DataInput("sources/user", "reports", settings)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        layouts.write_csv(tmp_path / name / "data.csv", ["report", "text"], [(name, "No edema.")])
+        layouts.write_csv(tmp_path / name / "data.csv", ["image", "text"], [(name, "No edema.")])
     monkeypatch.chdir(tmp_path / "first")
     Job(data_input, Path("results")).run()
     monkeypatch.chdir(tmp_path / "second")

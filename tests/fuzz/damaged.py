@@ -229,18 +229,13 @@ def _user_tables(folder: Path) -> dict[str, Target]:
     rows.to_csv(folder / "pairs.csv", index=False)
     (folder / "pairs.csv.gz").write_bytes(gzip.compress((folder / "pairs.csv").read_bytes(), mtime=0))
     rows.to_parquet(folder / "table.parquet")
-    rows.rename(columns={"image": "report"}).to_csv(folder / "reports.csv", index=False)
     columns = {"image_column": "image", "text_column": "text", "patient_column": None, "split_sentences": True}
-    settings = {"source": "table", "path": str(folder / "reports.csv"), "id_column": "report", "text_column": "text"}
-    settings |= {"patient_column": None, "restricted": False}
 
     def pairs(table: Path) -> Callable[[], Any]:
         return lambda: read_image_table({"path": str(pictures), "table": str(table), **columns})
 
     tables = [folder / name for name in ("pairs.csv", "pairs.csv.gz", "table.parquet")]
-    return {f"user's {table.name}": Target(table, pairs(table)) for table in tables} | {
-        "user's reports": Target(folder / "reports.csv", lambda: prepare_reports(settings, folder / "prepared.parquet"))
-    }
+    return {f"user's {table.name}": Target(table, pairs(table)) for table in tables}
 
 
 def _images(folder: Path) -> dict[str, Target]:

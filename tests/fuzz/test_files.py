@@ -23,7 +23,6 @@ from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source
 from trueneg.data.images.official_archive import fetch_archive
-from trueneg.data.reports.prepare import prepare_reports
 
 
 @pytest.fixture(scope="module")
@@ -79,16 +78,6 @@ def test_a_damaged_file(whole):
 @pytest.mark.long
 def test_files_damaged_in_new_ways(whole, exploration_seed):
     assert failures(whole, exploration_seed, rounds=4) == []
-
-
-def test_control_characters_in_the_id_of_a_report_are_escaped_in_the_log(tmp_path):
-    table = tmp_path / "reports.csv"
-    table.write_text("report,text\na\x1b[31m,\nb,No effusion.\n")
-    columns = {"id_column": "report", "text_column": "text", "patient_column": None, "restricted": False}
-    outcome = attempted(
-        lambda: prepare_reports({"source": "table", "path": str(table), **columns}, tmp_path / "prepared.parquet")
-    )
-    assert outcome.kind == RAN, outcome.text
 
 
 def member(name, kind=tarfile.REGTYPE, target="", mode=0o644):

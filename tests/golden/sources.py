@@ -206,13 +206,6 @@ def _open_i_reports(folder: Path) -> dict[str, Any]:
     return _reports({"source": "open_i", "path": folder}, folder)
 
 
-def _table_reports(folder: Path) -> dict[str, Any]:
-    table = pd.DataFrame({"report": ["b", "a", "c"], "text": ["No edema.", "Clear  lungs.\n\nStable.", ""], "patient": [1, 1, 2]})
-    table.to_csv(folder / "reports.csv", index=False)
-    settings = {"source": "table", "path": str(folder / "reports.csv"), "id_column": "report", "text_column": "text"}
-    return _reports(settings | {"patient_column": "patient", "restricted": False}, folder)
-
-
 def _phantom_tables(folder: Path) -> dict[str, Path]:
     paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
     prepare_phantom({"reports": 12, "exponent": 1.0, "correlation": 0.3}, 0, paths)
@@ -246,7 +239,6 @@ REPORTS: dict[str, Callable[[Path], Any]] = {
     "open_i": _open_i_reports,
     "mimic_cxr": _mimic_reports,
     "phantom": _phantom_reports,
-    "table": _table_reports,
 }
 
 

@@ -217,11 +217,11 @@ def test_the_provenance_of_a_study_without_runs_lists_its_files(tmp_path):
 def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_path):
     folder = tmp_path / "words" / "artefacts"
     folder.mkdir(parents=True)
-    reports = {"source": "table", "path": "texts.csv", "id_column": "id", "text_column": "text"}
+    reports = {"source": "text_table", "path": "texts.csv", "text_column": "text"}
     study = tiny_words(reports=reports, eta={"a": 0.25, "k": 0.75}) | {"language_models": {"Small": {}, "Other": {}}}
     (folder / "study.yaml").write_text(yaml.safe_dump(study))
     page = study_page(folder)
-    for fact in ("Small", "Other", "0.25", "0.75", "text/table/eta.parquet"):
+    for fact in ("Small", "Other", "0.25", "0.75", "text/text_table/eta.parquet"):
         assert fact in page["finding"]
     assert page["answer"] == ""
     text = html.unescape(render_page([page], tmp_path / "index.html").read_text())

@@ -484,7 +484,7 @@ def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_ou
 
 def test_restricted_studies_are_not_exported(tmp_path):
     shipped = read_configuration([ROOT / "config/studies/mimic_cxr.yaml"]).studies
-    reports = {"source": "table", "path": "reports.csv", "restricted": True}
+    reports = {"source": "image_table", "path": "images", "table": "table.csv", "restricted": True}
     table = load_configuration({"words": tiny_words(reports=reports)}, "test").studies
     for name, studies in [*((name, shipped) for name in shipped), ("words", table)]:
         with pytest.raises(UserError, match=f"{name} .*restricted"):

@@ -18,7 +18,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from tests.text.corpus import MODEL, SCORING
 from trueneg.config.reading import load_configuration
 from trueneg.data.pairs.registry import write_captions
-from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.languages import Language
@@ -30,7 +29,7 @@ from trueneg.text.cleaning import has_words
 from trueneg.text.eta import write_class_probabilities
 from trueneg.text.language_models import train_language_models
 from trueneg.text.scoring import score_sentences
-from trueneg.text.sentences import REFERENCE, split_reports
+from trueneg.text.sentences import REFERENCE
 from trueneg.text.tokenizing import train_tokenizer, unexpressed
 from trueneg.text.words import TERM
 from trueneg.training.guides.words import WordOverlap
@@ -123,20 +122,19 @@ def study(**reports):
 @pytest.mark.parametrize("language", ["chinese", "zh-CN", "xx", ""])
 def test_an_unknown_language_is_refused_with_those_that_are_known(language):
     with pytest.raises(UserError, match=rf"s\.reports\.language is '{language}'; expected 'en'.*'zh' or 'none'"):
-        load_configuration(study(source="table", language=language), "study.yaml")
+        load_configuration(study(source="image_table", table="t", language=language), "study.yaml")
     with pytest.raises(ValueError, match="language"):
         split_sentences("A.", language)
 
 
 def test_the_default_language_changes_no_job():
-    for source in ({"source": "table"}, {"source": "image_table", "table": "t"}):
-        settings = {}
-        for language in ("en", "zh"):
-            configuration = load_configuration(study(**source, language=language), "study.yaml")
-            (reports,) = of_corpora("s", configuration.studies["s"]).values()
-            settings[language] = reports.settings
-        assert "language" not in settings["en"]
-        assert settings["zh"] == {**settings["en"], "language": "zh"}
+    settings = {}
+    for language in ("en", "zh"):
+        configuration = load_configuration(study(source="image_table", table="t", language=language), "study.yaml")
+        (reports,) = of_corpora("s", configuration.studies["s"]).values()
+        settings[language] = reports.settings
+    assert "language" not in settings["en"]
+    assert settings["zh"] == {**settings["en"], "language": "zh"}
 
 
 PARTS = ["[", "]", "1", "12", "123", "1234", ",", ", ", " ", "-", " - ", "  ", "][", "\n", "a"]
@@ -176,11 +174,14 @@ def test_long_texts_are_split(sentence, length):
 
 
 def table_of(folder, texts, **settings):
-    pd.DataFrame({"report": [f"r{number}" for number in range(len(texts))], "text": texts}).to_csv(folder / "t.csv", index=False)
-    where = {"source": "table", "path": str(folder / "t.csv"), "id_column": "report", "text_column": "text"}
-    prepare_reports(where | settings, folder / "reports.parquet")
+    names = [f"r{number}" for number in range(len(texts))]
+    for name in names:
+        (folder / name).touch()
+    pd.DataFrame({"image": names, "text": texts}).to_csv(folder / "t.csv", index=False)
+    where = {"source": "image_table", "path": folder, "table": folder / "t.csv", "patient_column": None, "restricted": False}
+    where |= {"image_column": "image", "text_column": "text", "split_sentences": True}
     paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
-    split_reports(folder / "reports.parquet", **paths, cache=folder / "cache")
+    write_captions(where | settings, **paths, cache=folder / "cache")
     return privacy.read_table(paths["sentences"])[0]["sentence"].tolist()
 
 
@@ -193,13 +194,6 @@ def test_a_text_that_takes_too_long_is_named(tmp_path, monkeypatch, restricted, 
     assert "Seen" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert len(table_of(tmp_path, ["Clear lungs.", slow], restricted=restricted, language="none")) == 2
-
-
-def test_english_headers_are_read_in_english_only(tmp_path):
-    text = "TECHNIQUE: Une vue.\n\nRÉSULTATS: Cœur normal.\n\nCONCLUSION: Pas de nodule."
-    assert table_of(tmp_path, [text]) == ["Pas de nodule."]
-    whole = ["TECHNIQUE: Une vue.", "RÉSULTATS: Cœur normal.", "CONCLUSION: Pas de nodule."]
-    assert table_of(tmp_path, [text], language="fr") == whole
 
 
 def test_each_language_has_its_own_cache_and_a_wrong_one_is_noticed(tmp_path, caplog):

@@ -5,10 +5,9 @@ import logging
 import pandas as pd
 import pytest
 
-from trueneg.data.reports.prepare import prepare_reports
 from trueneg.io import privacy
 from trueneg.text import split_sentences
-from trueneg.text.sentences import split_reports
+from trueneg.text.sentences import USED, split_reports
 
 HARD = [
     ("No acute disease. Heart size is normal.", ["No acute disease.", "Heart size is normal."]),
@@ -49,9 +48,8 @@ def reports(tmp_path):
     table = pd.DataFrame({"report": [f"r{number}" for number in range(130)], "text": ""})
     table["text"] = [f"Nodule of {number % 60} mm. Clear lungs. " for number in range(130)]
     table.loc[7, "text"] = "12."
-    table.to_csv(tmp_path / "reports.csv", index=False)
-    settings = {"source": "table", "path": str(tmp_path / "reports.csv"), "id_column": "report", "text_column": "text"}
-    prepare_reports(settings, tmp_path / "reports.parquet")
+    table["state"] = (table["text"] == "12.").map({False: USED, True: "empty"})
+    privacy.write_table(table.assign(patient=table["report"]), tmp_path / "reports.parquet", False)
     return tmp_path / "reports.parquet"
 
 

@@ -130,22 +130,24 @@ def test_drawing_does_not_need_the_data(project, trueneg):
 def test_check_and_snakemake_agree_on_which_reports_are_read_again(tmp_path, monkeypatch, trueneg):
     project = new_project(tmp_path / "project")
     monkeypatch.chdir(project.path)
-    table, copy = project.path / "data/reports.csv", project.path / "data/copy.csv"
-    table.parent.mkdir()
+    table, copy = project.path / "data/table.csv", project.path / "data/copy.csv"
+    (project.path / "data/images").mkdir(parents=True)
+    for number in range(200):
+        (project.path / f"data/images/{number}.png").touch()
     with table.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["report", "text"], *([str(n), f"There are {n} nodules."] for n in range(200))])
-    reports = {"source": "table", "path": "data/reports.csv"}
+        csv.writer(stream).writerows([["image", "text"], *([f"{n}.png", f"There are {n} nodules."] for n in range(200))])
+    reports = {"source": "image_table", "path": "data/images", "table": "data/table.csv"}
     project.configure(words=tiny_words(reports=reports))
-    sentences = "results/words/text/table/sentences.parquet"
+    sentences = "results/words/text/image_table/sentences.parquet"
     project.run(sentences)
     assert "sentences up to date" in trueneg("check", "study.yaml")
     shutil.copy2(table, copy)
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:101]))
-    for path in ("data/reports.csv", "data/copy.csv"):
-        project.configure(words=tiny_words(reports=reports | {"path": path}))
-        assert project.planned(sentences) == {"reports": 1, "sentences": 1}
+    for path in ("data/table.csv", "data/copy.csv"):
+        project.configure(words=tiny_words(reports=reports | {"table": path}))
+        assert project.planned(sentences) == {"captions": 1}
         checked = trueneg("check", "study.yaml")
         assert "sentences outdated" in checked
         assert path in checked
     changes = DataChanges(Path("results")).of_reports("words")
-    assert any("data/reports.csv changed" in change for change in changes)
+    assert any("data/table.csv changed" in change for change in changes)

@@ -229,10 +229,7 @@ def missing_texts(study: LikelihoodStudy) -> list[str]:
     settings, source = study.reports.model_dump(), study.reports.source
     if study.reports.captions:
         return source_module(source).missing_files(settings)
-    if source == "mimic_cxr":
-        return missing_reports(settings)
-    is_absent = source == "table" and not Path(settings["path"]).expanduser().exists()
-    return [f"reports.path, {settings['path']}: your own table"] if is_absent else []
+    return missing_reports(settings) if source == "mimic_cxr" else []
 
 
 def missing_images(study: ImageTextStudy) -> list[str]:

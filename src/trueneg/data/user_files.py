@@ -21,7 +21,6 @@ from trueneg.config.runs import data_place, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write
 from trueneg.specs.pairs import PAIRS, TEXTS
-from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.data_input import NO_IMAGES, DataInput, digest
@@ -35,7 +34,7 @@ LISTING_MODULES = {
     **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
     **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
     **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
-    **{("reports", source): f"trueneg.data.reports.{source}" for source in ("open_i", "table")},
+    ("reports", "open_i"): "trueneg.data.reports.open_i",
     **{(kind, source): f"trueneg.data.texts.{source}" for source in TEXT_PAIRS for kind in ("reports", "texts")},
     ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
 }
@@ -96,7 +95,7 @@ def check_own_table(data_input: DataInput) -> str:
     """
     source = data_input.settings["source"]
     module = LISTING_MODULES.get((data_input.kind, source))
-    if module is None or (data_input.kind != "texts" and not issubclass(TEXTS.get(source, object), OwnTextSettings)):
+    if module is None or (data_input.kind != "texts" and source != "image_table"):
         return ""
     return importlib.import_module(module).check_table(data_input.settings)
 

@@ -81,8 +81,7 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    language = used["language"].iloc[0] if "language" in used else "en"
-    write_sentences(split_texts(used, cache, processes, restricted, language), sentences, unique, restricted)
+    write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
 
 
 def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en") -> pd.DataFrame:

@@ -23,20 +23,17 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     """Read a source's reports, and write them with a record of which can be used.
 
     Args:
-        settings: ``source`` (a module of :mod:`trueneg.data.reports`), ``path``, and for ``table``: ``id_column``,
-            ``text_column``, ``patient_column``, ``restricted``, and ``language`` unless it is English.
+        settings: ``source`` (a module of :mod:`trueneg.data.reports`) and ``path``.
         path: parquet file to write: ``report``, ``patient``, ``state`` (used, empty, unreadable), ``reason``, ``sections``
-            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs), and ``language`` unless
-            it is English.
+            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs).
 
     Raises:
         UserError: if the source is missing or has an unexpected layout, two reports share an id, or no report can be used.
     """
     source, shown = settings["source"], settings["path"] or settings["source"]
-    restricted = source == "mimic_cxr" or settings.get("restricted", False)
+    restricted = source == "mimic_cxr"
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
-    language = settings.get("language", "en")
-    reports = pd.DataFrame([_row(language, *report) for report in read(settings)], columns=COLUMNS)
+    reports = pd.DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
         raise UserError(f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,} (counting from 0).")
@@ -46,14 +43,14 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
         log.info("%s, %s: %d%s", state, reason, len(names), "" if restricted else f" (first: report {names.iloc[0]})")
     if not counts[USED]:
         raise UserError(f"{shown}: none of the {len(reports):,} reports contains usable text.")
-    privacy.write_table(reports if language == "en" else reports.assign(language=language), path, restricted)
+    privacy.write_table(reports, path, restricted)
 
 
-def _row(language: str, name: str, patient: str, content: Mapping[str, str] | str) -> tuple[str, ...]:
+def _row(name: str, patient: str, content: Mapping[str, str] | str) -> tuple[str, ...]:
     if isinstance(content, str):
         return name, patient, UNREADABLE, content, "", ""
     # An empty line separates paragraphs; a single line break lies within a paragraph.
-    paragraphs = (paragraph for section in content.values() for paragraph in clean(section, language).split("\n"))
+    paragraphs = (paragraph for section in content.values() for paragraph in clean(section).split("\n"))
     text = "\n\n".join(filter(None, paragraphs))
     if text:
         return name, patient, USED, "", " + ".join(content), text

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from trueneg.specs.languages import Language
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import Boolean, Count, Integer, OpenFraction, Settings, Sweepable, technical
+from trueneg.specs.settings import Count, Integer, OpenFraction, Settings, Sweepable, technical
 
 SEED = "{seed}"  # in the name of a corpus, stands for the seed of a run
 
@@ -26,19 +25,6 @@ class TextSettings(Settings):
     classes_known: ClassVar[bool] = False
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
-
-
-class OwnTextSettings(TextSettings):
-    """The user's own texts in a table."""
-
-    text_column: str = Field("text", description="name of the column with the texts")
-    patient_column: str | None = Field(
-        None,
-        description="name of the column with patients, or other groups that must not be split between training and test; "
-        "none: each report (or image) is its own group",
-    )
-    language: Language = Field("en", description="language, which tells where sentences end; none: each paragraph is a sentence")
-    restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 
 
 class PairSettings(Settings):

@@ -4,15 +4,24 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.pairs.base import OwnTextSettings, SplitPairSettings
+from trueneg.specs.languages import Language
+from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
 from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
 
 
-class ImageTableSettings(OwnTextSettings):
+class ImageTableSettings(TextSettings):
     """User-supplied images and texts: a table with one row per image–text pair."""
 
     captions = True
 
+    text_column: str = Field("text", description="name of the column with the texts")
+    patient_column: str | None = Field(
+        None,
+        description="name of the column with patients, or other groups that must not be split between training and test; "
+        "none: each image is its own group",
+    )
+    language: Language = Field("en", description="language, which tells where sentences end; none: each paragraph is a sentence")
+    restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
     source: Literal["image_table"]
     path: PathText = technical(..., "folder of the images")
     table: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
