@@ -20,8 +20,8 @@ def finish(results: Path, name: str, run: Run, weights: Any, source: Any) -> Non
     store = RunStore(results / "runs")
     store.folder(name).mkdir(parents=True)
     save_file(weights, store.folder(name) / RunStore.MODEL)
-    made = {"fingerprint": "", "commit": "", "machine": {"host": "", "system": ""}, "versions": {}, "device": "cpu", "images": 1}
-    made |= {"seconds": 1.0, "attempts": [], "finished": "2026-01-01 00:00:00 +0000"}
+    made = {"code": {"versions": {}, "files": {}}, "commit": "", "machine": {"host": "", "system": ""}, "versions": {}}
+    made |= {"device": "cpu", "images": 1, "seconds": 1.0, "attempts": [], "finished": "2026-01-01 00:00:00 +0000"}
     store.finish(name, run.to_json() | made | {"id": name, "source": {"name": source.name, "checksum": source.checksum}})
 
 

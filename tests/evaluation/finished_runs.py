@@ -24,7 +24,7 @@ def write_runs(folder: Path, settings: Mapping[str, Any], runs: Mapping[str, Ima
         model = store.folder(run) / RunStore.MODEL
         model.parent.mkdir(parents=True)
         save_file(training.weights(), model)
-        (store.folder(run) / RunStore.RECORD).write_text(json.dumps({"settings": settings, "study": "other"}))
+        store.finish(run, {"settings": settings, "study": "other", "code": {"versions": {}, "files": {}}})
         listed.append({"seed": seed, "id": run, "checksum": file_checksum(model)})
     manifest = {"study": "s", "dataset": "textures", "objective": "CL"} | names | {"runs": listed}
     path = folder / f"{manifest['objective']}-manifest.json"

@@ -5,8 +5,10 @@ import multiprocessing
 
 import pytest
 
+from tests.store.test_records import RUN
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
+from trueneg.store.records import RunRecord, TrainedSettings
 from trueneg.store.run_store import RunStore, read_manifest
 
 
@@ -44,13 +46,25 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
     model = store.folder("abc") / RunStore.MODEL
     model.parent.mkdir(parents=True)
     model.write_bytes(b"weights")
-    (model.parent / RunStore.RECORD).write_text('{"settings": {"training": {}}}')
+    store.finish("abc", {"settings": {"training": {}}, "code": {"versions": {}, "files": {}}})
     manifest, listed = tmp_path / "manifest.json", [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]
     manifest.write_text(json.dumps({"study": "s", "dataset": "d", "objective": "o", "runs": listed}))
     assert read_manifest(manifest, store)[0]["model"] == model
     model.write_bytes(b"others!")
-    with pytest.raises(UserError, match=r"manifest\.json.*Remove the folder .*abc"):
+    with pytest.raises(UserError, match=r"model\.safetensors is damaged.*Remove the folder .*abc"):
+        read_manifest(manifest, store)
+    store.finish("abc", store.record("abc"))  # trained again for another study
+    with pytest.raises(UserError, match=r"does not contain the model that .*manifest\.json lists.*Remove .*manifest\.json"):
         read_manifest(manifest, store)
     model.unlink()
     with pytest.raises(UserError, match="abc has no finished run"):
         read_manifest(manifest, store)
+
+
+@pytest.mark.parametrize("model", [TrainedSettings, RunRecord])
+def test_a_record_of_version_0_2_0_is_refused_in_one_sentence(model, tmp_path):
+    store = RunStore(tmp_path)
+    store.folder("abc").mkdir()
+    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps(RUN | {"fingerprint": "0123456789abcdef"}))
+    with pytest.raises(UserError, match=r"run\.json: code is missing, as in results of TrueNeg 0\.2\.0\. Remove its folder"):
+        store.record("abc", model)

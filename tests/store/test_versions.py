@@ -151,23 +151,6 @@ def test_a_part_that_no_longer_exists_makes_nothing_stale():
     assert not versions.is_edited(made)
 
 
-@pytest.mark.parametrize(("fingerprint", "state"), [("3fe687687607fdf1", "finished"), ("0" * 16, "stale")])
-def test_records_from_before_versions_keep_their_state(fingerprint, state):
-    made = {"settings": IMAGES | {"objective": {"name": "bcl"}}, "fingerprint": fingerprint}
-    assert versions.code_state(made) == state
-    now = versions.converted(made)
-    assert "fingerprint" not in now
-    assert set(now["code"]["versions"].values()) == {int(state == "finished")}
-    assert versions.code_state(now) == state
-
-
-def test_rows_from_before_versions_keep_their_state():
-    run = {"settings": IMAGES | {"objective": {"name": "bcl"}}, "fingerprint": "3fe687687607fdf1"}
-    for fingerprint, state in (("40d4a674a0f08e84", "finished"), ("0" * 16, "stale rows")):
-        made = run | {"evaluated": {"fingerprint": fingerprint, "settings": {"knn": {}}}}
-        assert versions.code_state(made) == versions.code_state(versions.converted(made)) == state
-
-
 @pytest.fixture
 def edited_package(tmp_path, monkeypatch):
     copied = tmp_path / "trueneg"

@@ -10,7 +10,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.studies import tiny_study
-from trueneg.io.seals import seal
 
 # A file of each kind that the pipeline writes, and what `trueneg check --files` says will follow from its removal.
 KINDS = {
@@ -171,17 +170,3 @@ def test_check_files_reports_no_intact_or_unplanned_file(project):
         path.unlink()
     done = project.trueneg("check", "study.yaml", "--files")
     assert (done.returncode, " 0 damaged or missing" in done.stdout) == (0, True)
-
-
-def test_weights_are_compared_with_the_manifest_if_the_record_has_no_checksum(project):
-    """Records of earlier versions have none."""
-    run = first_run(project)
-    record = json.loads((run / "run.json").read_text())
-    del record["checksum"]
-    (run / "run.json").write_text(json.dumps(record))
-    seal(project.path / "results", [run / "run.json"])
-    assert project.trueneg("check", "study.yaml", "--files").returncode == 0
-    overwrite(run / "model.safetensors", flip_a_byte((run / "model.safetensors").read_bytes()))
-    done = project.trueneg("check", "study.yaml", "--files")
-    assert done.returncode == 1
-    assert f"results/runs/{run.name} does not contain the model that {MANIFEST} lists" in done.stdout

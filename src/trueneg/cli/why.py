@@ -63,8 +63,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
-        checksum = runs[0].get("checksum")
-        fault = fault_of_listed({"id": parts[0], "checksum": checksum}, "its record", store) if checksum else ""
+        fault = fault_of_listed({"id": parts[0], "checksum": runs[0].get("checksum")}, "its record", store)
         origin = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings))}
         stale = [fault] if fault else []
     elif not (folder / "study.yaml").is_file():
@@ -185,7 +184,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
     state = store.marked(identifier, f"stale: {stale}" if stale else "finished")
-    return {"state": state, "edited": versions.is_edited(record), **versions.converted(record)}
+    return {"state": state, "edited": versions.is_edited(record), **record}
 
 
 def _valid(settings: Mapping[str, Any]) -> Any:

@@ -56,7 +56,7 @@ def encoded_runs(
         if run["model"] is None:
             problem = f"{folder}: this run was imported without the weights that this step needs"
             raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
-        recorded = run_store.record(run["id"]).get("code", {"versions": {}})["versions"]
+        recorded = run_store.record(run["id"])["code"]["versions"]
         if change := versions.raised(recorded, {"subsets": VERSIONS["subsets"]}):
             problem = f"{folder}: this run was trained with {change[0]}, so it may have seen today's test images"
             raise UserError(f"{problem}. Train it again: snakemake --config retrain_stale=true.")

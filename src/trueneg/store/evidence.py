@@ -44,7 +44,6 @@ from trueneg.store.protocol import Protocol
 from trueneg.store.records import AGAIN as RECREATE
 from trueneg.store.records import EvaluatedRun, Manifest, UserFilesRecord, Winners, read_json, require_valid
 from trueneg.store.rows import COLUMNS, typed
-from trueneg.store.versions import converted
 from trueneg.store.winners import WINNERS, Decision
 
 EPOCHS = 30  # largest number of epochs in a training curve
@@ -200,9 +199,7 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     manifests, records = {}, {}
     for place in places:
         manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest, remedy)
-        runs = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun], remedy)
-        with reading(folder / BLOCK[-1].format(place), EXPORT, remedy):
-            records[place] = [converted(record) for record in runs]
+        records[place] = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun], remedy)
     tables = {file: _read_table(folder / file, remedy) for file in files}
     artefacts = {file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"}
     tables = {file: table for file, table in tables.items() if file not in artefacts}
@@ -326,8 +323,6 @@ def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[
     for place, manifest in manifests.items():
         require_valid(manifest, Manifest, path, AGAIN)
         require_valid(records[place], list[EvaluatedRun], path, AGAIN)
-        with reading(path, EXPORT, AGAIN):
-            records[place] = [converted(record) for record in records[place]]
     return manifests, records
 
 

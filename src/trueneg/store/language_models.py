@@ -23,7 +23,6 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
             record, state = {}, "used as released"
             if model["checksum"] is not None and path.is_file():
                 record = records.read_json(path, records.TrainingRecord)
-                record = record | {"code": versions.language_model_code(record)}
                 raised = versions.stale_language_model(record)
                 state = f"stale: {raised[0]}" if raised else "finished"
             models.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})

@@ -5,11 +5,11 @@ import json
 import reprlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
@@ -43,19 +43,12 @@ class Code(Content):
 
 
 class Environment(Content):
-    """The code and the machine that computed a result; older records have a fingerprint of the code instead of its versions."""
+    """The code and the machine that computed a result."""
 
-    code: Code = ABSENT
-    fingerprint: str = ABSENT
+    code: Code
     commit: str
     machine: Machine
     versions: dict[str, str]
-
-    @model_validator(mode="after")
-    def _identifies_code(self) -> Self:
-        if self.code is None and self.fingerprint is None:
-            raise ValueError("expected the key code or fingerprint")
-        return self
 
 
 class NamedSection(Content):
@@ -116,7 +109,7 @@ class RunRecord(TrainingRecord):
     gpu_seconds: float = ABSENT
     threads: Count = ABSENT
     devices: Count = ABSENT
-    evaluated: Environment = ABSENT
+    evaluated: EvaluationEnvironment = ABSENT
     files: dict[str, str] = ABSENT
     false_negatives: dict[str, Any] = ABSENT
     source: Source
@@ -129,12 +122,6 @@ class EvaluatedRun(RunRecord):
     evaluated: EvaluationEnvironment
 
 
-class ImportedRun(RunRecord):
-    """Record of a run without weights."""
-
-    checksum: str
-
-
 class TrainingSection(Content):
     """The section of the training settings."""
 
@@ -145,6 +132,8 @@ class TrainedSettings(Content):
     """The part of a run's record that all of its readers need."""
 
     settings: TrainingSection
+    code: Code
+    checksum: str
 
 
 class Row(Content):
@@ -378,6 +367,7 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAI
         place = ".".join(map(str, mistake["loc"])) or "the content"
         message = mistake["msg"].partition(" or instance of")[0].removeprefix("Value error, ")
         problem = "missing" if mistake["type"] == "missing" else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
+        problem += ", as in results of TrueNeg 0.2.0" if problem == "missing" and place.endswith("code") else ""
         raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
 
 

@@ -23,7 +23,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable, write_text
 from trueneg.io.seals import damage, remove_seal, seal, sealed_files
-from trueneg.store.records import Content, ImportedRun, Manifest, Progress, RunRecord, TrainedSettings, read_json
+from trueneg.store.records import Content, Manifest, Progress, RunRecord, TrainedSettings, read_json
 
 log = logging.getLogger(__name__)
 
@@ -73,23 +73,19 @@ class RunStore:
         """
         return read_json(self.folder(identifier) / self.RECORD, model, "Remove its folder to train the run again.")
 
-    def checksum(self, identifier: str, model: type[Content] = TrainedSettings) -> str:
+    def checksum(self, identifier: str) -> str:
         """Return the checksum of a run's model; of a model that is here, after comparing it with the one in the run's record.
 
         Raises:
             UserError: if the model is not the one that was trained.
         """
-        if self.state(identifier) == "imported":
-            return self.record(identifier, ImportedRun)["checksum"]
-        weights = self.folder(identifier) / self.MODEL
-        # Runs from before checksums were recorded have none.
-        actual, recorded = file_checksum(weights), self.record(identifier, model).get("checksum")
-        if recorded not in (None, actual):
+        weights, recorded = self.folder(identifier) / self.MODEL, self.record(identifier)["checksum"]
+        if self.state(identifier) != "imported" and (actual := file_checksum(weights)) != recorded:
             raise UserError(
                 f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it says {recorded[:12]}…. "
                 f"{self.removal(identifier)}"
             )
-        return actual
+        return recorded
 
     def damaged(self, identifier: str) -> str:
         """Describe in a sentence the first damaged file of a run besides its model; empty if there is none."""
@@ -230,7 +226,5 @@ def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStor
         return str(error)
     if checksum == run["checksum"]:
         return ""
-    # The run was trained again for another study if the model matches the run's own record, which earlier runs lack.
-    retrained = "checksum" in store.record(run["id"])
-    remedy = f"Remove {manifest}, so that Snakemake lists the run again." if retrained else removal(run["id"])
-    return f"{folder} does not contain the model that {manifest} lists. {remedy}"
+    # The run was trained again for another study, because the model matches the run's own record.
+    return f"{folder} does not contain the model that {manifest} lists. Remove {manifest}, so that Snakemake lists the run again."

@@ -153,43 +153,6 @@ def digest(versions: Versions) -> str:
     return hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def training_code(record: Record) -> dict[str, Any]:
-    """Return the versions of the code that trained a run and, if they were recorded, the checksums of its objective's files."""
-    return record.get("code") or _converted(record, training_versions(record["settings"]))
-
-
-def language_model_code(record: Record) -> dict[str, Any]:
-    """Return the version of the code that trained a language model."""
-    return record.get("code") or _converted(record, _current(["language_model"]))
-
-
-def evaluation_code(record: Record) -> dict[str, Any]:
-    """Return the versions of the code that measured a run's rows."""
-    evaluated = record["evaluated"]
-    kind = training_kind(record["settings"])
-    return evaluated.get("code") or _converted(evaluated, evaluation_versions(kind, evaluated.get("settings", {})))
-
-
-def _converted(environment: Mapping[str, Any], versions: Versions) -> dict[str, Any]:
-    """Return the code of a record from before there were versions: 1 if its code was current then, otherwise 0."""
-    version = int(environment.get("fingerprint") in _fingerprints_of_version_1())
-    return {"versions": dict.fromkeys(versions, version), "files": {}}
-
-
-@functools.cache
-def _fingerprints_of_version_1() -> frozenset[str]:
-    return frozenset(Path(__file__).with_name("version_1.txt").read_text(encoding="utf-8").split())
-
-
-def converted(record: Record) -> dict[str, Any]:
-    """Return a run's record with versions instead of the fingerprints that earlier versions of TrueNeg wrote."""
-    now = {key: value for key, value in record.items() if key != "fingerprint"} | {"code": training_code(record)}
-    if "evaluated" in record:
-        evaluated = {key: value for key, value in record["evaluated"].items() if key != "fingerprint"}
-        now["evaluated"] = evaluated | {"code": evaluation_code(record)}
-    return now
-
-
 def raised(recorded: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
     """Describe each version that has been raised since a result was made; parts without a recorded version had version 1.
 
@@ -203,25 +166,25 @@ def raised(recorded: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
 
 def stale_training(record: Record) -> list[str]:
     """Describe the versions that have been raised since a run was trained; the run is stale if there are any."""
-    return raised(training_code(record)["versions"], training_versions(record["settings"]))
+    return raised(record["code"]["versions"], training_versions(record["settings"]))
 
 
 def stale_rows(record: Record) -> list[str]:
     """Describe the versions that have been raised since a run's rows were measured; empty without rows."""
     if "evaluated" not in record:
         return []
-    code, kind = evaluation_code(record), training_kind(record["settings"])
-    return raised(code["versions"], evaluation_versions(kind, record["evaluated"].get("settings", {})))
+    evaluated, kind = record["evaluated"], training_kind(record["settings"])
+    return raised(evaluated["code"]["versions"], evaluation_versions(kind, evaluated["settings"]))
 
 
 def stale_language_model(record: Record) -> list[str]:
     """Describe the versions that have been raised since a language model was trained."""
-    return raised(language_model_code(record)["versions"], _current(["language_model"]))
+    return raised(record["code"]["versions"], _current(["language_model"]))
 
 
 def is_edited(record: Record) -> bool:
     """Return whether a file that implements a run's objective differs from when the run was trained."""
-    recorded, now = training_code(record)["files"], objective_files(record["settings"])
+    recorded, now = record["code"]["files"], objective_files(record["settings"])
     return any(now.get(file, checksum) != checksum for file, checksum in recorded.items())
 
 

@@ -130,7 +130,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
         record["configuration"] = flat(record["settings"])
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
-            "Code": versions.summary(versions.training_code(record)["versions"]),
+            "Code": versions.summary(record["code"]["versions"]),
             "Data": f"{source['name']} {source['checksum'][:16]}",
             "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
             "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores, {machine.get('cpu', 'CPU unknown')}",
