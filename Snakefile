@@ -79,11 +79,6 @@ onstart:
         workflow.scheduler.job_rate_limiter = None
 
 
-onerror:
-    # At the very end, after Snakemake's summary.
-    atexit.register(print, failed_jobs(workflow.scheduler.failed), end="", file=sys.stderr)
-
-
 onsuccess:
     store = RunStore("results/runs")
     print(versions.stale_note(store.records(), store.path), end="")

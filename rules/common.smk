@@ -1,7 +1,6 @@
 # The validated configuration, and functions that the rules share. Nothing here imports torch or looks for devices: the plan is the
 # same on a laptop and on the login node of a cluster.
 
-import atexit
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from trueneg.planning.data_inputs import DataInputs
 from trueneg.planning.checkout import require_plain_path
 from trueneg.planning.folder_lock import describe_lock, reason_not_to_unlock, record_owner
 from trueneg.planning.training_jobs import TrainingJobs
-from trueneg.runtime.jobs import SNAKEMAKE, failed_jobs
+from trueneg.runtime.jobs import SNAKEMAKE
 from trueneg.config.reading import load_configuration, merged_files
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError

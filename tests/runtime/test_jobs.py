@@ -3,11 +3,8 @@
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-
-from trueneg.runtime.jobs import failed_jobs
 
 SCRIPT = """
 import ctypes, logging, os, signal, sys, time
@@ -83,80 +80,3 @@ def test_the_work_ends_when_the_job_is_killed(start):
     process.kill()
     process.communicate()
     assert f"(process {process.pid}) has ended" in path.read_text()
-
-
-TIME = "2026-11-24 12:00:00  "
-CRASH = """Error: the job failed
-    Traceback (most recent call last):
-      File "a.py", line 1, in a
-    KeyError: 'a'
-
-    During handling of the above exception, another exception occurred:
-
-    Traceback (most recent call last):
-      File "b.py", line 2, in b
-        b()
-    RuntimeError: the device failed
-    Compile with other options.
-"""
-
-
-SNAKEFILE = """
-from trueneg.runtime.jobs import failed_jobs
-
-rule all:
-    input: "refused", "crashed", "killed", "lost", "retried"
-
-for name in ("refused", "crashed", "killed", "lost"):
-    rule:
-        name: name
-        output: name
-        log: f"{name}.log"
-        shell: "cp {output}.said {log}; exit 1"
-
-rule retried:
-    output: "retried"
-    log: "retried.log"
-    retries: 1
-    shell: "cp crashed.said {log}; test -f tried || {{ touch tried; exit 1; }}; touch {output}"
-
-onerror:
-    Path("summary").write_text(failed_jobs(workflow.scheduler.failed))
-"""
-
-
-def test_the_summary_gives_the_error_of_each_job_that_failed_for_good(tmp_path):
-    (tmp_path / "Snakefile").write_text(SNAKEFILE)
-    (tmp_path / "refused.said").write_text(f"{TIME}epoch 1\n{TIME}Error: table.csv: 2 problems.\n    line 2\n    line 7\n")
-    (tmp_path / "crashed.said").write_text(f"{TIME}epoch 1\n{TIME}{CRASH}")
-    (tmp_path / "killed.said").write_text(f"{TIME}epoch 3 of 9\n")
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--keep-going"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1
-    title, *entries = (tmp_path / "summary").read_text().strip().split("\n")
-    assert title == "Failed jobs:"
-    summary = "\n".join(entries)
-    assert "refused: table.csv: 2 problems.\n    line 2\n    line 7\n  Log: refused.log" in summary
-    assert "crashed: RuntimeError: the device failed\n  Log: crashed.log" in summary
-    assert "killed: ended without an error message; the last entry of its log is: epoch 3 of 9\n  Log: killed.log" in summary
-    logs = [entry for entry in entries if entry.startswith("  Log: ")]
-    assert len(logs) == 4
-    assert logs == sorted(logs)
-    assert "  Log: lost.log" in summary
-    assert failed_jobs([]) == ""
-
-
-def test_of_a_failed_group_the_summary_has_the_jobs_with_an_error(tmp_path):
-    def job(name, content=None):
-        path = tmp_path / f"{name}.log"
-        if content is not None:
-            path.write_text(f"{TIME}{content}\n")
-        return SimpleNamespace(rule=SimpleNamespace(name=name), log=[str(path)], is_group=lambda: False)
-
-    def group(*jobs):
-        return SimpleNamespace(jobs=jobs, is_group=lambda: True)
-
-    finished, failed, waiting = job("finished", "epoch 9 of 9"), job("draw_my-study.2", "Error: no space."), job("waiting")
-    summary = failed_jobs([group(finished, failed, waiting)])
-    assert summary.count("  Log: ") == 1
-    assert f"draw_my-study.2: no space.\n  Log: {failed.log[0]}\n" in summary
-    assert failed_jobs([group(finished, waiting)]).count("  Log: ") == 2

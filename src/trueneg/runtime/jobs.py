@@ -4,12 +4,10 @@ import contextlib
 import faulthandler
 import logging
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from trueneg.errors import UserError, is_out_of_memory
 from trueneg.io.seals import require_intact, seal
@@ -26,10 +24,6 @@ _CAUSES: dict[int, str] = {
 }
 RESULTS = Path("results")  # of the folder in which Snakemake runs
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
-
-ENTRY = re.compile(r"^[\d-]{10} [\d:]{8}  ", re.M)  # where an entry begins in the log of a job
-ERROR = "Error: "  # how the entry with the error begins
-TRACEBACK, UNEXPECTED = "Traceback (most recent call last)", "the job failed"
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +54,7 @@ def _supervise(log_file: str | Path) -> None:
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
         message = f"This job was killed by {name}. {_CAUSES.get(-code, '')}".strip()
-        log.error(f"{ERROR}{message}")
+        log.error(f"Error: {message}")
         print(f"\n{message} Log: {log_file}\n", file=sys.stderr, flush=True)
         code = 128 - code
     os._exit(code)  # the child has already run the atexit handlers
@@ -94,47 +88,11 @@ def job(log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterab
         seal(RESULTS, outputs)
     except BaseException as error:
         if not isinstance(error, UserError) and not is_out_of_memory(error):
-            logger.exception(f"{ERROR}{UNEXPECTED}")
+            logger.exception("Error: the job failed")
             raise
         message = error if isinstance(error, UserError) else OUT_OF_MEMORY
-        logger.error(f"{ERROR}%s", message, exc_info=message is OUT_OF_MEMORY)
+        logger.error("Error: %s", message, exc_info=message is OUT_OF_MEMORY)
         print(f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n", file=sys.stderr)
         sys.exit(1)
     finally:
         faulthandler.disable()
-
-
-def failed_jobs(failed: Iterable[Any]) -> str:
-    """Summarise the failed jobs of a workflow, each with its rule, its log file and the error in it.
-
-    Args:
-        failed: jobs and groups of jobs. Of a group, the jobs whose log ends with an error are listed, or all if none does.
-    """
-    lines = []
-    for job in failed:
-        logs = {part.log[0]: part.rule.name for part in (job.jobs if job.is_group() else [job]) if part.log}
-        with_error = [path for path in logs if _last_entry(path).startswith(ERROR)]
-        lines += [f"{logs[path]}: {_last_error(path)}\n  Log: {path}\n" for path in with_error or logs]
-    return f"\nFailed jobs:\n{''.join(sorted(lines))}" if lines else ""
-
-
-def _last_entry(path: str) -> str:
-    """Return the last entry of a job's log; empty if there is no log."""
-    if not Path(path).is_file():
-        return ""
-    return ENTRY.split(Path(path).read_text(encoding="utf-8", errors="replace"))[-1].strip()
-
-
-def _last_error(path: str) -> str:
-    """Return the error at the end of a job's log; of an unforeseen exception, its type and the first line of its message."""
-    entry = _last_entry(path)
-    if not entry:
-        return "no log; Snakemake's output above may name the reason."
-    if not entry.startswith(ERROR):
-        return f"ended without an error message; the last entry of its log is: {entry}"
-    said, _, traceback = entry.removeprefix(ERROR).partition(TRACEBACK)
-    if said.strip() != UNEXPECTED:
-        return said.strip()
-    # In a log, continuation lines are indented by four spaces; those of a stack frame by two more.
-    *_, last = traceback.split(TRACEBACK)
-    return next((line for line in last.splitlines()[1:] if not line.startswith(" " * 6)), UNEXPECTED).strip()
