@@ -89,11 +89,8 @@ def test_runs_and_why_show_the_runs_of_both_stages(tuned):
     line = f"results/tuned/tables/accuracy.csv:{table.index[table['objective'] == 'Hardness'][0] + 2}"
     why = json.loads(tuned.trueneg("why", line, "--json", "-").stdout)
     assert {run["seed"] for run in why["runs"]} == {0, 1}
-    assert {candidate["objective"] for candidate in why["candidates"]} == {"CL", "HCL"}
-    runs = {run for candidate in why["candidates"] for run in candidate["runs"].split()}
-    assert runs == {run["run"] for run in pilots if run["objective"].split(",")[0] in ("CL", "HCL")}
-    printed = tuned.trueneg("why", line).stdout
-    assert all(run in printed for run in runs)
+    candidates = pd.read_csv(tuned.path / "results/tuned/tables/candidates.csv")
+    assert set(" ".join(candidates["runs"]).split()) == {run["run"] for run in pilots}
     assert "Nothing to train" in tuned.trueneg("check", "study.yaml").stdout
 
 

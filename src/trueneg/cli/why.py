@@ -1,6 +1,5 @@
 """Report the provenance of a result (study, settings, runs, code, data, machine, time) and whether it is up to date."""
 
-import json
 import re
 import time
 from collections import Counter
@@ -16,7 +15,6 @@ from trueneg.data.user_files import DataChanges
 from trueneg.errors import UserError
 from trueneg.io import seals
 from trueneg.report import registry
-from trueneg.report.labels import seed_count, variant_name
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
@@ -47,7 +45,6 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
         comparison       headroom and primary contrast; only for results of a study that trains
-        candidates       candidates for these runs' objectives, with validation means and run ids
         time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
         ===============  ======================================================================================
 
@@ -89,8 +86,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             changes = _raised("comparison", comparison)
             stale += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
             runs = _chosen(records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line)
-            candidates = _candidates(folder / "candidates.parquet", comparison, runs)
-            origin |= {"comparison": comparison, "candidates": candidates}
+            origin["comparison"] = comparison
     for run in runs:
         if "language_model" in versions.training_versions(run["settings"]):
             reports = run["settings"]["dataset"]["text"]
@@ -121,19 +117,6 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
     place = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
-
-
-def _candidates(path: Path, comparison: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the candidates for the runs' objectives and for the tuned objectives that these follow."""
-    follows = {(entry["dataset"], entry["objective"]): entry.get("follows") for entry in comparison["selection"]}
-    named, ids = {(run["dataset"], run["objective"]) for run in runs}, {run["id"] for run in runs}
-    named |= {(dataset, follows[dataset, objective]) for dataset, objective in named & follows.keys()}
-    table = records.read_rows(path).drop(columns="standard deviation")
-    candidates = []
-    for place, rows in table.groupby(["dataset", "objective"], sort=False):
-        if place in named or not ids.isdisjoint(" ".join(rows["runs"]).split()):
-            candidates += json.loads(rows.to_json(orient="records"))
-    return candidates
 
 
 def _named(path: Path, line: int | None) -> set[str]:
@@ -240,11 +223,6 @@ def as_text(origin: Mapping[str, Any]) -> str:
         "settings that differ from the defaults": (f"{name}: {value}" for name, value in origin["differing"].items()),
         "models": (
             f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])} ({model['state']})" for model in models
-        ),
-        "candidates": (
-            f"{row['dataset']}, {variant_name(row['objective'], row['variant'])}: validation mean {row['mean']:.4g}, "
-            f"{seed_count([row['seeds']])}{', chosen' if row['chosen'] else ''}: {row['runs']}"
-            for row in origin.get("candidates", ())
         ),
         "runs": (
             f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
