@@ -19,6 +19,7 @@ from tests.studies import tiny_study
 from trueneg.cli.estimates import START
 from trueneg.cli.main import main
 from trueneg.cli.why import as_text
+from trueneg.io.seals import seal
 
 
 def parquet_study(path):
@@ -226,6 +227,7 @@ def test_why_reports_what_is_out_of_date(project):
     record = json.loads(run.read_text())
     record["code"]["versions"]["subsets"] = 0
     run.write_text(json.dumps(record | {"finished": "later"}))
+    seal(results, [run])
     origin, _ = why(project, rows)
     assert origin["stale"] == ["1 of the runs: trained again since it was evaluated"]
     assert "trained with subsets version 0 (now 1)" in why(project, run.parent.name)[1]

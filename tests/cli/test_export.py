@@ -29,6 +29,7 @@ from trueneg.data.texts.text_source import write_texts
 from trueneg.data.texts.text_splits import text_subset, write_text_subsets
 from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.evaluation.pair_features import embed_texts
+from trueneg.io.seals import seal
 from trueneg.models.text_encoders import load_bert, tokenise
 from trueneg.models.weights import convert
 from trueneg.store.run_store import RunStore
@@ -408,5 +409,8 @@ def test_a_changed_tower_is_refused(results, folder, tmp_path, capsys):
 def test_changed_images_are_refused(results, digits, tmp_path, capsys):
     record = results[0] / "runs/small-resnet/run.json"
     record.write_text(record.read_text().replace(digits.checksum, "0" * 64))
+    assert export(results[0], "small", tmp_path / "out") == 1
+    assert "run.json was damaged or edited" in capsys.readouterr().err
+    seal(results[0], [record])
     assert export(results[0], "small", tmp_path / "out") == 1
     assert "digits have changed" in capsys.readouterr().err

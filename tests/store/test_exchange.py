@@ -475,7 +475,9 @@ def test_an_import_keeps_runs_that_were_trained_here(exported, project, capsys):
 def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_out(project, tmp_path):
     results = project.path / "results"
     run = json.loads((results / "tiny" / RECORDS).read_text())[0]
-    (results / "runs" / run["id"] / RunStore.RECORD).write_text(json.dumps(run | {"finished": "2099-01-01 00:00:00 +0000"}))
+    path = results / "runs" / run["id"] / RunStore.RECORD
+    path.write_text(json.dumps(run | {"finished": "2099-01-01 00:00:00 +0000"}))
+    seal(results, [path])
     export_study("tiny", STUDIES, results, tmp_path / "exported")
     assert description(tmp_path / "exported/tiny")["missing"] == {PLACE: "trained again since its evaluation"}
     assert run["id"] not in {record["id"] for record in records(tmp_path / "exported/tiny")}

@@ -8,7 +8,7 @@ import pytest
 from tests.store.test_records import RUN
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
-from trueneg.store.records import RunRecord, TrainedSettings
+from trueneg.store.records import RunRecord, TrainedModel
 from trueneg.store.run_store import RunStore, read_manifest
 
 
@@ -61,7 +61,7 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
         read_manifest(manifest, store)
 
 
-@pytest.mark.parametrize("model", [TrainedSettings, RunRecord])
+@pytest.mark.parametrize("model", [TrainedModel, RunRecord])
 def test_a_record_of_version_0_2_0_is_refused_in_one_sentence(model, tmp_path):
     store = RunStore(tmp_path)
     store.folder("abc").mkdir()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -206,5 +207,12 @@ def test_invalid_vocabularies_and_manifests_are_reported(trained, tmp_path):
     listed = json.loads(manifest.read_text())
     listed["models"][0]["checksum"] = "0" * 64
     (tmp_path / "other.json").write_text(json.dumps(listed))
-    with pytest.raises(UserError, match=r"model\.safetensors.*other\.json"):
+    with pytest.raises(UserError, match=r"does not contain the model that .*other\.json lists"):
         read_language_models(tmp_path / "other.json")
+    for name in ("model.safetensors", "config.json", "run.json"):
+        path = Path(listed["models"][1]["folder"]) / name
+        intact = path.read_bytes()
+        path.write_bytes(intact[:-1] + b" ")
+        with pytest.raises(UserError, match=rf"{path} .*damaged.*Remove the folder {path.parent}"):
+            read_language_models(manifest)
+        path.write_bytes(intact)

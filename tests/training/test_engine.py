@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs
+from trueneg.io.seals import seal
 from trueneg.report.run_table import run_table
 from trueneg.specs import stages
 from trueneg.store.run_store import RunStore, read_manifest
@@ -120,6 +121,7 @@ def test_a_finished_run_that_recorded_other_settings_is_refused(tmp_path):
     record = job.record
     record["settings"]["training"]["learning_rate"] = 3e-4
     (job.run / RunStore.RECORD).write_text(json.dumps(record))
+    seal(job.store.path.parent, [job.run / RunStore.RECORD])
     with pytest.raises(UserError, match=rf"{job.run.name}/run\.json.*training\.learning_rate.*0\.0003.*0\.001"):
         train_runs(**job.arguments())
 
@@ -177,12 +179,15 @@ def test_damaged_weights_are_refused_and_the_printed_remedy_works(tmp_path):
 
 def test_a_damaged_curve_or_record_of_a_finished_run_is_noticed(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
-    assert job.store.damaged(job.run.name) == ""
+    checksum = job.store.checksum(job.run.name)
     for name in (RunStore.CURVES, RunStore.RECORD):
         content = (job.run / name).read_bytes()
-        (job.run / name).write_bytes(content + b" ")
-        assert name in job.store.damaged(job.run.name)
+        for damaged in (content + b" ", None):
+            (job.run / name).unlink() if damaged is None else (job.run / name).write_bytes(damaged)
+            with pytest.raises(UserError, match=rf"{name} (was damaged|is missing)"):
+                job.store.checksum(job.run.name)
         (job.run / name).write_bytes(content)
+    assert job.store.checksum(job.run.name) == checksum
 
 
 def test_files_left_by_a_kill_after_the_record_are_removed(tmp_path):

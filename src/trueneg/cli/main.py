@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
     checks.add_argument(
-        "--files", action="store_true", help="compare every file of the studies with its recorded checksum instead"
+        "--files", action="store_true", help="compare every file in the results with its recorded checksum instead"
     )
     checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
     checks.add_argument("--pace", action="store_true", help="measure this machine's speed first, and keep it for later checks")
@@ -110,11 +110,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(options: argparse.Namespace) -> bool:
     require_plain_path(CHECKOUT)
-    studies = read_configuration(options.config).studies
     if options.files:
-        faults, text = verify.verify(studies, options.results)
+        faults, text = verify.verify(options.results)
         print(legible(text))
         return faults > 0
+    studies = read_configuration(options.config).studies
     machine = Pace(options.results, measures=options.pace)
     for name in studies:
         print(legible(check.describe(name, studies, options.results, machine, options.images)))

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum
 from trueneg.store import records, versions
-from trueneg.store.run_store import RunStore
+from trueneg.store.run_store import RunStore, fault_of_listed
 
 
 def language_models(results: Path, study: str) -> list[dict[str, Any]]:
@@ -16,13 +15,12 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
         For each model ``name``, ``corpus``, ``state`` (``finished``, ``stale: …`` or ``used as released``), ``folder``,
         ``checksum`` and the keys of its record.
     """
-    models = []
+    store, models = RunStore(results / "language_models"), []
     for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
         for model in records.read_json(manifest, records.LanguageModelManifest)["models"]:
-            path = results / "language_models" / Path(model["folder"]).name / RunStore.RECORD
-            record, state = {}, "used as released"
-            if model["checksum"] is not None and path.is_file():
-                record = records.read_json(path, records.TrainingRecord)
+            identifier, record, state = Path(model["folder"]).name, {}, "used as released"
+            if model["checksum"] is not None and (store.folder(identifier) / RunStore.RECORD).is_file():
+                record = store.record(identifier, records.TrainingRecord)
                 raised = versions.stale_language_model(record)
                 state = f"stale: {raised[0]}" if raised else "finished"
             models.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
@@ -42,9 +40,6 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
         folder = Path(model["folder"])  # relative to the folder in which Snakemake runs
         if not folder.is_dir():
             folder = Path(manifest).parents[4] / "language_models" / folder.name
-        path, remedy = folder / RunStore.MODEL, f"Remove {folder} and {manifest} to train the model again."
-        if not path.is_file() or file_checksum(path) != model["checksum"]:
-            raise UserError(f"{path} is missing or is not the model that {manifest} lists. {remedy}")
-        if problem := RunStore(folder.parent).damaged(folder.name):
-            raise UserError(f"{problem} {remedy}")
+        if fault := fault_of_listed({**model, "id": folder.name}, manifest, RunStore(folder.parent)):
+            raise UserError(fault)
     return listed

@@ -122,16 +122,9 @@ class EvaluatedRun(RunRecord):
     evaluated: EvaluationEnvironment
 
 
-class TrainingSection(Content):
-    """The section of the training settings."""
+class TrainedModel(Content):
+    """The keys that the records of all runs and language models have and version 0.2.0 did not write."""
 
-    training: dict[str, Any]
-
-
-class TrainedSettings(Content):
-    """The part of a run's record that all of its readers need."""
-
-    settings: TrainingSection
     code: Code
     checksum: str
 

@@ -23,7 +23,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable, write_text
 from trueneg.io.seals import damage, remove_seal, seal, sealed_files
-from trueneg.store.records import Content, Manifest, Progress, RunRecord, TrainedSettings, read_json
+from trueneg.store.records import Content, Manifest, Progress, RunRecord, TrainedModel, read_json
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class RunStore:
         """Return the state `code` of a trained run, with ``imported`` appended if its weights are not here."""
         return f"{code}, imported" if self.state(identifier) == "imported" else code
 
-    def record(self, identifier: str, model: type[Content] = TrainedSettings) -> dict[str, Any]:
+    def record(self, identifier: str, model: type[Content] = TrainedModel) -> dict[str, Any]:
         """Read the record of a finished run.
 
         Args:
@@ -71,15 +71,22 @@ class RunStore:
         Raises:
             UserError: if the run is not finished, or its record is damaged.
         """
-        return read_json(self.folder(identifier) / self.RECORD, model, "Remove its folder to train the run again.")
+        path, remedy = self.folder(identifier) / self.RECORD, "Remove its folder to train the run again."
+        if path.is_file() and (problem := damage(self.path.parent, path)):
+            raise UserError(f"{path} {problem}. {remedy}")
+        return read_json(path, model, remedy)
 
     def checksum(self, identifier: str) -> str:
-        """Return the checksum of a run's model; of a model that is here, after comparing it with the one in the run's record.
+        """Return the checksum of a run's model, after comparing all files of the run with the ones recorded for them.
 
         Raises:
-            UserError: if the model is not the one that was trained.
+            UserError: if a file is not the one that was written, or is missing; the model of an imported run may be.
         """
-        weights, recorded = self.folder(identifier) / self.MODEL, self.record(identifier)["checksum"]
+        results, weights = self.path.parent, self.folder(identifier) / self.MODEL
+        for path in sealed_files(results, f"{self.path.name}/{identifier}/"):
+            if problem := damage(results, path):
+                raise UserError(f"{path} {problem}. {self.removal(identifier)}")
+        recorded = self.record(identifier)["checksum"]
         if self.state(identifier) != "imported" and (actual := file_checksum(weights)) != recorded:
             raise UserError(
                 f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it says {recorded[:12]}…. "
@@ -87,20 +94,15 @@ class RunStore:
             )
         return recorded
 
-    def damaged(self, identifier: str) -> str:
-        """Describe in a sentence the first damaged file of a run besides its model; empty if there is none."""
-        results = self.path.parent
-        problems = ((path, damage(results, path)) for path in sealed_files(results, f"{self.path.name}/{identifier}/"))
-        return next((f"{path} {problem}." for path, problem in problems if problem), "")
-
     def removal(self, identifier: str) -> str:
-        """Return a sentence that says how to have a damaged run trained again."""
+        """Return a sentence that says how to have a damaged run or language model trained again."""
         if self.state(identifier) == "imported":
             return f"Remove the folder {self.folder(identifier)} and import the exported study again."
         listing = sorted(
             str(path)
-            for path in self.path.parent.glob("*/manifests/*/*/*.json")
-            if f'"{identifier}"' in path.read_text(errors="replace")
+            for pattern in ("*/manifests/*/*/*.json", "*/text/*/language_models/*.json")
+            for path in self.path.parent.glob(pattern)
+            if f'{identifier}"' in path.read_text(errors="replace")
         )
         listed = f" and the manifests that list the run ({', '.join(listing)})" if listing else ""
         return f"Remove the folder {self.folder(identifier)}{listed}; Snakemake then trains the run again."
@@ -215,11 +217,9 @@ def read_manifest(path: str | Path, store: RunStore, count: int | None = None) -
 
 def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStore) -> str:
     """Say what is wrong with the files of a run in a manifest, and how to replace them; empty if they are intact."""
-    folder, removal = store.folder(run["id"]), store.removal
+    folder = store.folder(run["id"])
     if store.state(run["id"]) not in RunStore.TRAINED:
-        return f"{folder} has no finished run, but {manifest} lists it. {removal(run['id'])}"
-    if problem := store.damaged(run["id"]):
-        return f"{problem} {removal(run['id'])}"
+        return f"{folder} has no finished run, but {manifest} lists it. {store.removal(run['id'])}"
     try:
         checksum = store.checksum(run["id"])
     except UserError as error:

@@ -20,7 +20,6 @@ from trueneg.runtime.memory import catch_out_of_memory
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import identity, provenance, versions
 from trueneg.store.language_models import read_language_models
-from trueneg.store.records import TrainingRecord
 from trueneg.store.run_store import RunStore
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model, longest_input
@@ -72,7 +71,7 @@ def train_language_models(
                 record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _initial_model(settings, start)}
                 runs = RunStore(store)
                 folder = _trained(runs, record, (training["sentence"].tolist(), validating["sentence"].tolist()))
-                checksum = runs.checksum(folder.name, TrainingRecord)
+                checksum = runs.checksum(folder.name)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
