@@ -22,7 +22,6 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
-from trueneg.store.data_input import of_images
 from trueneg.store.evidence import EPOCHS, STUDY, SUMS, table_of
 from trueneg.store.exchange import export_study, import_study, imported_rows
 from trueneg.store.run_store import RunStore
@@ -133,6 +132,7 @@ def test_an_export_contains_rows_records_and_checksums_but_neither_data_nor_weig
     assert (described["format"], described["study"], described["missing"]) == (2, "tiny", {})
     assert (described["protocol"], described["tuning"]) == (None, None)
     ((place, record),) = described["user_files"].items()
+    assert record == json.loads((results / f"{place}.files.json").read_text())
     assert place.startswith("sources/")
     assert len(records(exported)) == 6
     for run in records(exported):
@@ -196,49 +196,6 @@ def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
         assert set(np.diff(epochs)) <= {199 // (EPOCHS - 1), 199 // (EPOCHS - 1) + 1}
     export_study("tiny", STUDIES, tmp_path / "results", tmp_path / "again")
     assert contents(tmp_path / "again/tiny") == contents(tmp_path / "exported/tiny")
-
-
-@pytest.fixture
-def moved_data(project):
-    """The project's results as if the images had been in the folder `images` of another machine, and its studies."""
-    results = project.path / "results"
-    for record in results.glob("tiny/artefacts/runs/*/*/*.json"):
-        record.write_text(record.read_text().replace('"path": null', '"path": "images"'))
-        seal(results, [record])
-    dataset = tiny_study()["dataset"] | {"path": "data/own"}
-    studies = load_configuration({"tiny": tiny_study(dataset=dataset)}, "test").studies
-    (read,) = results.glob("sources/*.files.json")
-    content = json.loads(read.read_text())
-    content["settings"]["path"] = "images"
-    content["files"] = {"images/train.parquet": {"size": 1, "modified": 1, "checksum": "0"}}
-    moved = all_runs("tiny", studies["tiny"])[0].settings["dataset"] | {"path": "images"}
-    read.unlink()
-    record = of_images(moved).record(results)
-    record.write_text(json.dumps(content))
-    return results, studies, record
-
-
-def test_an_export_gives_the_path_of_the_data_in_the_configuration(moved_data, tmp_path):
-    results, studies, _ = moved_data
-    export_study("tiny", studies, results, tmp_path)
-    for run in records(tmp_path / "tiny"):
-        assert run["settings"]["dataset"]["path"] == "data/own"
-        assert run["images"] > 0  # a key with the name of the folder
-    ((place, record),) = description(tmp_path / "tiny")["user_files"].items()
-    assert record["settings"]["path"] == "data/own"
-    assert record["settings"].keys() == {"source", "path", "resolution", "download"}
-    assert list(record["files"]) == ["data/own/train.parquet"]
-    assert place == of_images(all_runs("tiny", studies["tiny"])[0].settings["dataset"]).place
-    import_study(tmp_path / "tiny", tmp_path / "results")  # checksums and ids agree
-
-
-def test_a_record_with_digests_of_moved_images_is_not_exported(moved_data, tmp_path):
-    results, studies, record = moved_data
-    content = json.loads(record.read_text())
-    content["images"]["stamp"] = "0123456789abcdef"
-    record.write_text(json.dumps(content))
-    export_study("tiny", studies, results, tmp_path)
-    assert description(tmp_path / "tiny")["user_files"] == {}
 
 
 def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_bytes(results, exported, imported, tmp_path):

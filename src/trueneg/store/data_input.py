@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import SPLITTING, benchmark_key, corpora, pairs_key, removed_keys, source_key, texts_key
 
-PLACES = ("path", "table", "archive", "test_path")  # settings that tell where a data set is
 DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}  # omitted, so that a new setting reruns no job
 
 
@@ -86,29 +85,6 @@ def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:
     settings = lists.model_dump() | {"resolution": dataset["resolution"]}
     settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # omit the default from names and records
     return DataInput(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
-
-
-def placed(settings: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a data set with the places that a configuration has for it."""
-    return {key: (configured.get(key) or value) if key in PLACES else value for key, value in settings.items()}
-
-
-def moved(record: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the record of an input's files as if the data had been in the places in `settings`.
-
-    Returns:
-        The record; None if it has digests of image files, which include their paths, and the places differ.
-    """
-    before, now = record["settings"], placed(record["settings"], settings)
-    folders = {Path(before[key]).expanduser(): now[key] for key in PLACES if before.get(key) and before[key] != now[key]}
-    if folders and record["images"]["stamp"] != NO_IMAGES:
-        return None
-    files = {}
-    for file, status in record["files"].items():
-        containing = [folder for folder in folders if Path(file).is_relative_to(folder)]
-        innermost = max(containing, key=lambda folder: len(folder.parts), default=None)
-        files[file if innermost is None else str(Path(folders[innermost], Path(file).relative_to(innermost)))] = status
-    return {**record, "settings": now, "files": files}
 
 
 def digest(value: Any) -> str:

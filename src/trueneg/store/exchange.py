@@ -4,9 +4,7 @@
 exchanged: an import recomputes the winners of a tuned study, and leaves all other summaries to Snakemake.
 """
 
-import functools
 import hashlib
-import itertools
 import json
 import os
 import time
@@ -30,7 +28,7 @@ from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
-from trueneg.store.data_input import PLACES, DataInput, moved, of_dataset, of_joined_reports, placed
+from trueneg.store.data_input import DataInput, of_dataset, of_joined_reports
 from trueneg.store.evidence import (
     AGAIN,
     EPOCHS,
@@ -56,8 +54,7 @@ from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select
 def export_study(name: str, studies: Mapping[str, Study], results: Path, folder: Path) -> str | None:
     """Write the finished, evaluated runs of a study to a subfolder, which replaces an earlier export.
 
-    The same results give the same bytes. The folder, table or archive of a data set is written as the configuration names it,
-    not as a path of this machine; other paths in settings are kept.
+    The same results give the same bytes.
 
     Args:
         name: name of the study.
@@ -89,16 +86,11 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     require_intact(results, [source / file for file in (*evidence.tables, *evidence.artefacts)])
     require_intact(results, [source / file for place in places for file in (BLOCK[0].format(place), BLOCK[-1].format(place))])
     blocks = evidence.blocks(source, RECREATE)
-    description, records = evidence.description, [record for block in blocks for record in block.records]
+    description = evidence.description
     description.missing = {place: reason for place, reason in missing.items() if reason}
-    for recorded, configured in _inputs(name, studies, records):
-        path = recorded.record(results)
-        content = moved(read_json(path, UserFilesRecord), configured.settings) if path.is_file() else None
-        if content is not None:
-            description.user_files.setdefault(configured.place, content)
-    for record in records:
-        dataset = placed(record["settings"]["dataset"], study.dataset.model_dump())
-        record["settings"] = record["settings"] | {"dataset": dataset}
+    for place, path in {data.place: data.record(results) for data in _inputs(name, studies)}.items():
+        if path.is_file():
+            description.user_files[place] = read_json(path, UserFilesRecord)
     pilots = [place for place, job in planned.items() if job.is_pilot]
     if pilots and not any(missing[place] for place in pilots):
         content, _ = select_from(_rows(blocks, pilots), selecting(study))
@@ -247,24 +239,14 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
 
 
-def _inputs(name: str, studies: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[DataInput, DataInput]]:
-    """Yield the inputs of a study that trains, as they may have been recorded and as the configuration names them.
-
-    Args:
-        name: name of the study.
-        studies: all studies of its configuration.
-        records: records of its runs; they name the data by the paths at the time.
-    """
+def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
+    """Yield the inputs of a study that trains."""
     study = studies[name]
-    kinds = [functools.partial(of_dataset, study.kind, studies=studies)]
-    if getattr(getattr(study, "dataset", None), "text", None) is not None:
-        kinds.append(functools.partial(of_joined_reports, studies=studies))
-    recorded = dict.fromkeys(tuple(record["settings"]["dataset"].get(key) for key in PLACES) for record in records)
-    runs = all_runs(name, study) if isinstance(study, TrainedStudy) else []  # each seed may have its own corpus
-    for dataset in {json.dumps(run.settings["dataset"]): run.settings["dataset"] for run in runs}.values():
-        for kind, places in itertools.product(kinds, [(), *recorded]):
-            moves = dict(zip(PLACES, places, strict=False))
-            yield kind({key: moves.get(key, value) for key, value in dataset.items()}), kind(dataset)
+    for run in all_runs(name, study) if isinstance(study, TrainedStudy) else []:  # each seed may have its own corpus
+        dataset = run.settings["dataset"]
+        yield of_dataset(study.kind, dataset, studies)
+        if dataset.get("text") is not None:
+            yield of_joined_reports(dataset, studies)
 
 
 def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> None:
