@@ -22,7 +22,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
-from trueneg.store.evidence import EPOCHS, STUDY, SUMS, table_of
+from trueneg.store.evidence import EPOCHS, STUDY, table_of
 from trueneg.store.exchange import export_study, import_study, imported_rows
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
@@ -72,28 +72,8 @@ def records(folder: Path) -> list[dict]:
 
 def sign(folder: Path) -> None:
     """Write checksums that match the files."""
-    content = contents(folder)
-    if SUMS in content:
-        files = {place: data for place, data in sorted(content.items()) if place != SUMS}
-        (folder / SUMS).write_text("".join(f"{hashlib.sha256(data).hexdigest()}  {place}\n" for place, data in files.items()))
-    else:
-        files = {name: hashlib.sha256(data).hexdigest() for name, data in content.items() if name != STUDY}
-        (folder / STUDY).write_text(json.dumps(description(folder) | {"files": files}))
-
-
-def earlier_form(results: Path, folder: Path) -> Path:
-    """Write the tiny study in the form that earlier versions exported."""
-    study = results / "tiny"
-    for place in contents(study):
-        if table_of(place) or place.startswith(("manifests/", "artefacts/runs/")):
-            (folder / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(study / place, folder / place)
-    (record,) = results.glob("sources/*.files.json")
-    (folder / "user_files/sources").mkdir(parents=True)
-    shutil.copyfile(record, folder / "user_files/sources" / record.name)
-    (folder / SUMS).touch()
-    sign(folder)
-    return folder
+    files = {name: hashlib.sha256(data).hexdigest() for name, data in contents(folder).items() if name != STUDY}
+    (folder / STUDY).write_text(json.dumps(description(folder) | {"files": files}))
 
 
 class CLBlock:
@@ -211,20 +191,6 @@ def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_
     times = {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
     import_study(exported, imported)
     assert times == {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
-
-
-def test_the_earlier_form_is_imported_like_the_current_one_without_summaries(results, exported, imported, tmp_path):
-    folder = earlier_form(results, tmp_path / "earlier/tiny")
-    rows = pd.read_parquet(results / "tiny/artefacts/rows.parquet")
-    for place in ("artefacts/rows.parquet", "artefacts/tuning.parquet", "artefacts/human_ratings/summary.parquet"):
-        (folder / place).parent.mkdir(exist_ok=True)
-        rows.assign(value=1.0).to_parquet(folder / place)
-    (folder / "artefacts/comparison.json").write_text("{}")
-    sign(folder)
-    import_study(folder, tmp_path / "other")
-    assert contents(tmp_path / "other") == contents(imported)
-    export_study("tiny", STUDIES, results, folder.parent)  # replaces the folder
-    assert contents(folder) == contents(exported)
 
 
 def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, monkeypatch):

@@ -12,9 +12,6 @@ The folder ``evidence/<study>`` contains
   file that a row belongs to; the key ``schemas`` of the parquet metadata lists the Arrow schemas of these files. A training curve
   with more than :data:`EPOCHS` epochs is thinned: its first and last epoch and evenly spaced ones between them are kept.
 - ``artefacts.parquet``: the other files that cannot be remade without data or weights, one per row, as they are.
-
-The earlier form has the layout of ``results/<study>``, with the records of the data in ``user_files`` and the checksums of all
-files in ``sha256sums.txt``. It is still read, but summaries in it are ignored.
 """
 
 import base64
@@ -24,7 +21,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -42,12 +39,12 @@ from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import BLOCK
 from trueneg.store.protocol import Protocol
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import EvaluatedRun, Manifest, UserFilesRecord, Winners, read_json, require_valid
+from trueneg.store.records import EvaluatedRun, Manifest, UserFilesRecord, read_json, require_valid
 from trueneg.store.rows import COLUMNS, typed
-from trueneg.store.winners import WINNERS, Decision
+from trueneg.store.winners import Decision
 
 EPOCHS = 30  # largest number of epochs in a training curve
-STUDY, SUMS = "study.json", "sha256sums.txt"
+STUDY = "study.json"
 AGAIN = "Copy the exported folder again."
 EXPORT = "part of an exported study"
 
@@ -68,10 +65,10 @@ TABLES = {
     "subsets": rf"subsets/{NAME}/{SEEDS}\.parquet",
     "artefacts": "|".join(ARTEFACTS),
 }
+EXPORTED = ("runs.parquet", *(f"{name}.parquet" for name in TABLES))
 OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
 GATHERED = ("rows", "curves", "subsets")  # tables whose files are tables themselves
 INPUTS = rf"(?:(?:sources|pairs|texts)/{NAME}|{NAME}/text/{NAME}/reports)"  # places of the records of the data
-EARLIER = rf"(manifests|rows|subsets|tuning|text|artefacts)/.+|user_files/{INPUTS}\.files\.json"
 KEY = ["dataset", "objective", "block"]
 
 
@@ -125,7 +122,7 @@ class Description(BaseModel):
 
 @dataclasses.dataclass
 class Evidence:
-    """The evidence of a study in memory, whatever form it was read from.
+    """The evidence of a study in memory.
 
     Attributes:
         description: the content of ``study.json``, without checksums of files that are not written yet.
@@ -187,10 +184,10 @@ def table_of(file: str) -> str | None:
 
 def exported_studies(folder: Path) -> list[Path]:
     """Return the subfolders that contain an exported study."""
-    return sorted({path.parent for name in (STUDY, SUMS) for path in folder.glob(f"[!.]*/{name}")})
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{STUDY}"))
 
 
-def read_results(study: str, folder: Path, places: Iterable[str], files: Iterable[str], remedy: str = RECREATE) -> Evidence:
+def read_results(study: str, folder: Path, places: Iterable[str], files: Iterable[str]) -> Evidence:
     """Read blocks and other files from a folder with the layout of ``results/<study>``.
 
     Raises:
@@ -198,9 +195,9 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     """
     manifests, records = {}, {}
     for place in places:
-        manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest, remedy)
-        records[place] = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun], remedy)
-    tables = {file: _read_table(folder / file, remedy) for file in files}
+        manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest)
+        records[place] = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun])
+    tables = {file: _read_table(folder / file, RECREATE) for file in files}
     artefacts = {file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"}
     tables = {file: table for file, table in tables.items() if file not in artefacts}
     description = Description(study=study, protocol=None, missing={}, tuning=None, user_files={}, files={})
@@ -238,19 +235,15 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
 
 
 def read_evidence(folder: Path) -> Evidence:
-    """Read an exported study in either form.
+    """Read an exported study.
 
     Raises:
         UserError: if a file is missing, damaged or unknown.
     """
-    return _read_description(folder) if (folder / STUDY).is_file() else _read_earlier(folder)
-
-
-def _read_description(folder: Path) -> Evidence:
     path = folder / STUDY
     with reading(path, "the description of an export in format 2", AGAIN):
         described = Description.model_validate_json(path.read_bytes())
-    _refuse_changes(folder, described.files, lambda name: name.removesuffix(".parquet") in ("runs", *TABLES), path)
+    _refuse_changes(folder, described.files)
     for place, record in described.user_files.items():
         if not re.fullmatch(INPUTS, place):
             raise UserError(f"{path}: user_files.{place!r} is not the place of a record. {AGAIN}")
@@ -262,35 +255,17 @@ def _read_description(folder: Path) -> Evidence:
     return Evidence(described, manifests, records, tables, artefacts)
 
 
-def _read_earlier(folder: Path) -> Evidence:
-    path = folder / SUMS
-    lines = (line.partition("  ") for line in path.read_text(errors="replace").splitlines())
-    sums = {file: checksum for checksum, _, file in lines}
-    _refuse_changes(folder, sums, lambda file: re.fullmatch(EARLIER, file) is not None, path)
-    places = [file.removeprefix("rows/").removesuffix(".parquet") for file in sums if re.fullmatch(TABLES["rows"], file)]
-    for place in places:
-        if missing := sorted({pattern.format(place) for pattern in BLOCK}.difference(sums)):
-            raise UserError(f"{path} does not list {missing[0]}. {AGAIN}")
-    evidence = read_results(folder.name, folder, places, filter(table_of, sums), AGAIN)
-    for file in sums:
-        if match := re.fullmatch(rf"user_files/({INPUTS})\.files\.json", file):
-            evidence.description.user_files[match[1]] = read_json(folder / file, UserFilesRecord, AGAIN)
-    if WINNERS in sums:
-        evidence.description.tuning = Decision.of(read_json(folder / WINNERS, Winners, AGAIN))
-    return evidence
-
-
-def _refuse_changes(folder: Path, sums: Mapping[str, str], is_exported: Callable[[str], bool], listing: Path) -> None:
-    """Compare all files of an exported study with the checksums in its `listing`; refuse files that are not part of an export."""
+def _refuse_changes(folder: Path, sums: Mapping[str, str]) -> None:
+    """Compare the files of an exported study with their checksums; refuse files that are not part of an export."""
     for file, checksum in sums.items():
         path = folder / file
-        if not is_exported(file) or "\0" in file or path.resolve() != folder.resolve() / file:
-            raise UserError(f"{listing} lists {file!r}, which is not part of an exported study. {AGAIN}")
+        if file not in EXPORTED or path.is_symlink():
+            raise UserError(f"{folder / STUDY} lists {file!r}, which is not part of an exported study. {AGAIN}")
         if not path.is_file() or file_checksum(path) != checksum:
-            raise UserError(f"{path} is missing or does not match its checksum in {listing.name}. {AGAIN}")
+            raise UserError(f"{path} is missing or does not match its checksum in {STUDY}. {AGAIN}")
     present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-    if unlisted := sorted(present.difference(sums, [listing.name])):
-        raise UserError(f"{folder / unlisted[0]} is not listed in {listing.name}. Remove it, or copy the exported folder again.")
+    if unlisted := sorted(present.difference(sums, [STUDY])):
+        raise UserError(f"{folder / unlisted[0]} is not listed in {STUDY}. Remove it, or copy the exported folder again.")
 
 
 def _runs(evidence: Evidence) -> pa.Table:

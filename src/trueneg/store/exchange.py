@@ -33,7 +33,6 @@ from trueneg.store.evidence import (
     AGAIN,
     EPOCHS,
     STUDY,
-    SUMS,
     Evidence,
     EvidenceBlock,
     parquet,
@@ -71,7 +70,7 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     source, target = results / name, folder / name
     if _is_restricted(name, studies):
         raise UserError(f"{name} uses restricted data, so its results are not exported. Name the other studies with --study.")
-    if target.exists() and not any((target / listing).is_file() for listing in (STUDY, SUMS)):
+    if target.exists() and not (target / STUDY).is_file():
         raise UserError(f"{target} exists and is not an exported study; choose another folder.")
     study: Any = studies[name]
     planned = planned_blocks(name, study) if isinstance(study, TrainedStudy) else {}
