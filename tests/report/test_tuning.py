@@ -174,3 +174,7 @@ def test_winners_that_do_not_match_the_study_raise_an_error(tmp_path, winners, f
     job = next(job for job in runs.jobs("tuned", study) if job.objective == "HCL")
     with pytest.raises(UserError, match=fact):
         chosen(job.to_json(), path)
+    for damaged in ({"winners": content["winners"]}, content | {"winners": {"digits": {"HCL": {}}}}, []):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(UserError, match=r"winners\.json: cannot be read as the winners .*correct tuning\.winners"):
+            chosen(job.to_json(), path)

@@ -268,6 +268,12 @@ def test_imported_runs_refuse_other_evaluation_settings_and_steps_that_need_weig
     run = json.loads(block.manifest.read_text())["runs"][0]["id"]
     with pytest.raises(UserError, match=f"{run}.*evaluation"):
         imported_rows(RunStore(imported / "runs"), run, EVALUATION | {"knn": {"neighbours": 7}})
+    (path,) = (imported / "runs" / run).glob(RunStore.EVALUATED)
+    intact = path.read_text()
+    path.write_text(intact.replace('"value": 0.', '"value": 1.'))
+    with pytest.raises(UserError, match=f"{path} was damaged or edited.*import the exported study again"):
+        imported_rows(RunStore(imported / "runs"), run, EVALUATION)
+    path.write_text(intact)
     with (
         pytest.raises(UserError, match=f"{run}.*weights"),
         encoded_runs(manifest=block.manifest, device="cpu", threads=1, **block.shared),

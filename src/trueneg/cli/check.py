@@ -19,6 +19,7 @@ from trueneg.data.false_negatives import Facts
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
+from trueneg.io.seals import require_intact
 from trueneg.legible import counted
 from trueneg.planning.updates import planned_updates
 from trueneg.report import known_data
@@ -156,7 +157,8 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     path = results / name / WINNERS
     if not path.is_file():
         return None
-    _, table = read_winners(path)
+    require_intact(results, [path])
+    _, table, _ = read_winners(path)
     compared = {place: set(rows["variant"]) for place, rows in table.groupby(["dataset", "objective"])}
     planned = {(label, name): set(variants.values()) for label in datasets(study) for name, variants in families(study).items()}
     is_current = planned.items() <= compared.items() and set(table["seeds"]) == {len(study.tuning.seeds)}

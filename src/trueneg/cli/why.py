@@ -82,6 +82,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         elif kind != "theory":
             if missing := blocks.without_rows(top, study, results) if study is not None else []:
                 stale.append(f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake")
+            seals.require_intact(results, [folder / "comparison.json", folder / "runs.json"])
             comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
             changes = _raised("comparison", comparison)
             stale += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.config.configuration import KINDS
+from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
 from trueneg.report.labels import chosen_name, edge_notes, seed_count, variant_name
 from trueneg.report.metrics import full_name
@@ -60,7 +61,9 @@ class Gathered:
     @functools.cached_property
     def comparison(self) -> Mapping[str, Any]:
         """The headroom of each data set, the primary contrast and the selection."""
-        return records.read_json(self.folder / "comparison.json", records.ComparisonRecord)
+        path = self.folder / "comparison.json"
+        require_intact(self.folder.parents[1], [path])
+        return records.read_json(path, records.ComparisonRecord)
 
     @functools.cached_property
     def variants(self) -> pd.DataFrame:

@@ -91,7 +91,7 @@ def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.
     variants = {objective: list(grid.values()) for objective, grid in study_runs.candidates(study).items()}
     measured = study.selected_by
     if winners:
-        measured, candidates = read_winners(winners)
+        measured, candidates, _ = read_winners(winners)
         # A winners file may also contain other objectives.
         candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
         selection = _of_winners(rows, candidates)

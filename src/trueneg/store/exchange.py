@@ -44,7 +44,7 @@ from trueneg.store.evidence import (
 from trueneg.store.identity import different_settings, run_id, same_evaluation
 from trueneg.store.protocol import PROTOCOL, Protocol, committed_protocol
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import Evaluation, RunRecord, UserFilesRecord, read_json
+from trueneg.store.records import RunRecord, UserFilesRecord, read_json
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
@@ -217,11 +217,12 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     """Return the ``rows`` of an imported run that were measured with the given settings, and how they were ``evaluated``.
 
     Raises:
-        UserError: if no such rows were imported.
+        UserError: if no such rows were imported, or a file of the run is damaged.
     """
     folder, record = store.folder(identifier), store.record(identifier, RunRecord)
+    store.checksum(identifier)  # raises an error if one of its files is damaged
     for path in sorted(folder.glob(RunStore.EVALUATED)):
-        evaluation = read_json(path, Evaluation, "Remove its folder to train the run again.")
+        evaluation = read_json(path)
         if same_evaluation(training_kind(record["settings"]), evaluation["evaluated"]["settings"], settings):
             return evaluation | {"rows": [{"seed": record["seed"], "run": identifier, **row} for row in evaluation["rows"]]}
     problem = "this run was imported without weights, and its rows were measured with other evaluation settings"

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
+from trueneg.io.reading import reading
+from trueneg.io.seals import require_intact
 from trueneg.store import records, versions
 from trueneg.store.run_store import RunStore, fault_of_listed
 
@@ -17,7 +19,8 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
     """
     store, models = RunStore(results / "language_models"), []
     for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
-        for model in records.read_json(manifest, records.LanguageModelManifest)["models"]:
+        require_intact(results, [manifest])
+        for model in records.read_json(manifest)["models"]:
             identifier, record, state = Path(model["folder"]).name, {}, "used as released"
             if model["checksum"] is not None and (store.folder(identifier) / RunStore.RECORD).is_file():
                 record = store.record(identifier, records.TrainingRecord)
@@ -31,15 +34,16 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     """Read a manifest and verify the checksums of its models.
 
     Raises:
-        UserError: if a model is missing or does not match its checksum.
+        UserError: if the manifest cannot be read, or a model is missing or does not match its checksum.
     """
-    listed = records.read_json(manifest, records.LanguageModelManifest, "Remove it to train the language model again.")
-    for model in listed["models"]:
-        if model["checksum"] is None:
-            continue
-        folder = Path(model["folder"])  # relative to the folder in which Snakemake runs
-        if not folder.is_dir():
-            folder = Path(manifest).parents[4] / "language_models" / folder.name
-        if fault := fault_of_listed({**model, "id": folder.name}, manifest, RunStore(folder.parent)):
-            raise UserError(fault)
+    with reading(manifest, "a list of language models", "Remove it to train the language model again."):
+        listed: dict[str, Any] = records.read_json(manifest)
+        for model in listed["models"]:
+            if model["checksum"] is None:
+                continue
+            folder = Path(model["folder"])  # relative to the folder in which Snakemake runs
+            if not folder.is_dir():
+                folder = Path(manifest).parents[4] / "language_models" / folder.name
+            if fault := fault_of_listed({**model, "id": folder.name}, manifest, RunStore(folder.parent)):
+                raise UserError(fault)
     return listed

@@ -129,22 +129,6 @@ class TrainedModel(Content):
     checksum: str
 
 
-class Row(Content):
-    """One measured number of an imported run."""
-
-    split: str
-    task: str
-    metric: str
-    value: float
-
-
-class Evaluation(Content):
-    """Rows of an imported run."""
-
-    evaluated: EvaluationEnvironment
-    rows: list[Row]
-
-
 class Attempt(Content):
     """One attempt to train an unfinished run."""
 
@@ -182,104 +166,14 @@ class Manifest(Content):
     runs: list[ListedRun]
 
 
-class ListedLanguageModel(Content):
-    """A language model in a manifest."""
-
-    fold: Count
-    folder: str
-    checksum: str | None
-
-
-class LanguageModelManifest(Content):
-    """The language models of a corpus, one per fold."""
-
-    folds: Count
-    models: list[ListedLanguageModel]
-
-
-class ComparedProtocol(Content):
-    """The committed protocol of a comparison."""
-
-    file: str
-    checksum: str
-    date: str | None
-    beforehand: bool | None
-
-
-class Headroom(Content):
-    """The headroom on one data set."""
-
-    dataset: str
-    label: str
-    sentence: str
-
-
-class Selection(Content):
-    """The selected variant of an objective on one data set."""
-
-    dataset: str
-    objective: str
-    variant: str
-    candidates: Count
-
-
-class Measured(Content):
-    """The columns that identify a measurement."""
-
-    task: str
-    metric: str
-    labels: str | None
-    fraction: float | None
-    direction: str | None
-    k: float | None
-    group: str | None
-
-
-class PrimaryAnswer(Measured):
-    """The answer to a study's question."""
-
-    answer: str
-    outcome: str
-
-
 class ComparisonRecord(Content):
-    """Results of a study's comparison."""
+    """Results of a study's comparison, whose file is compared with its seal wherever it is read."""
 
     seeds: Count
-    protocol: ComparedProtocol | None = None
-    headroom: list[Headroom]
+    headroom: list[dict[str, Any]]
     selected_by: dict[str, Any] = Field(alias="selected by")
-    selection: list[Selection]
-    primary: PrimaryAnswer
-
-
-class Candidate(Content):
-    """One candidate of a tuned objective."""
-
-    variant: dict[str, Any]
-    seeds: Count
-    mean: float
-    standard_deviation: float | None = Field(alias="standard deviation")
-    low: float | None
-    high: float | None
-    runs: str
-    tied: bool
-
-
-class Winner(Content):
-    """The winner of a tuned objective, and its candidates."""
-
-    variant: dict[str, Any]
-    candidates: list[Candidate]
-
-
-class Winners(Content):
-    """The candidates of a tuned study by data set and objective, and which of them won."""
-
-    rule: str
-    seeds: list[Count]
-    measured: Measured
-    winners: dict[str, dict[str, Winner]]
+    selection: list[dict[str, Any]]
+    primary: dict[str, Any]
 
 
 class TitledStudy(Content):

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 from trueneg.config.runs import canonical, families
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
+from trueneg.io.reading import RUN_STEP, reading
 from trueneg.stats.candidates import CANDIDATE, describe_candidates
 from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement
-from trueneg.store.records import Winners, read_json
 
 WINNERS, VALIDATION = "tuning/winners.json", "artefacts/tuning.parquet"  # below results/<study>
 
@@ -108,35 +108,24 @@ def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: S
     return {"rule": rule, "seeds": list(seeds), "measured": measured._asdict(), "winners": winners}
 
 
-def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame]:
-    """Read a winners file: the measurement used for the selection, and the table that was passed to :func:`as_json`.
+def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]:
+    """Read a winners file: the measurement used for the selection, the table passed to :func:`as_json`, and the pilot seeds.
 
     Raises:
         UserError: if the file is missing or damaged.
     """
-    content = read_json(path, Winners, "Remove it, or correct tuning.winners.")
-    rows = [
-        row | {"dataset": dataset, "objective": objective, "variant": variant, "chosen": row["variant"] == winner["variant"]}
-        for dataset, winners in content["winners"].items()
-        for objective, winner in winners.items()
-        for row in winner["candidates"]
-        for variant in (canonical(row["variant"]),)
-    ]
-    numbers = dict.fromkeys(("mean", "standard deviation", "low", "high"), "float64")
-    return Measurement.of(content["measured"]), pd.DataFrame(rows, columns=CANDIDATE).astype(numbers)
-
-
-def winner_of(path: str | Path, dataset: str, family: str) -> str:
-    """Return the variant of a tuned objective that won on a data set.
-
-    Raises:
-        UserError: if the file has no winner for this data set and objective.
-    """
-    _, table = read_winners(path)
-    won = table[table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family)]
-    if won.empty:
-        raise UserError(f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct tuning.winners.")
-    return won["variant"].iloc[0]
+    with reading(path, "the winners of a tuned study", "Remove it, or correct tuning.winners.", missing=RUN_STEP):
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        rows = [
+            row | {"dataset": dataset, "objective": objective, "variant": variant, "chosen": row["variant"] == winner["variant"]}
+            for dataset, winners in content["winners"].items()
+            for objective, winner in winners.items()
+            for row in winner["candidates"]
+            for variant in (canonical(row["variant"]),)
+        ]
+        numbers = dict.fromkeys(("mean", "standard deviation", "low", "high"), "float64")
+        table = pd.DataFrame(rows, columns=CANDIDATE).astype(numbers)
+        return Measurement.of(content["measured"]), table, {int(seed) for seed in content["seeds"]}
 
 
 def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[dict[str, Any]]]:
@@ -151,13 +140,16 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
             seed of the job.
     """
     dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
-    winner = winner_of(path, dataset, family)
+    _, table, pilots = read_winners(path)
+    won = table.loc[table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family), "variant"].tolist()
+    if not won:
+        raise UserError(f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct tuning.winners.")
+    winner = won[0]
     if winner not in choices:
         raise UserError(
             f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's configurations: "
             f"{', '.join(choices)}. Correct tuning.winners, or the values of objectives.{family}."
         )
-    pilots = set(read_json(path, Winners)["seeds"])
     if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
         raise UserError(
             f"{path}: the winners were selected on seed {shared[0]}, which is also compared. Change the study's seeds."
