@@ -148,7 +148,7 @@ def test_removal_by_quantile_of_two_views_equals_a_loop(seed, count, share, deco
 
 
 @PROPERTIES
-@given(SEEDS, st.integers(3, 6), st.integers(1, 2), st.floats(-0.5, 0.5))
+@given(SEEDS, st.integers(3, 6), st.integers(1, 7), st.floats(-0.5, 0.5))
 def test_top_k_removal_removes_both_views_of_the_most_similar_samples(seed, count, top_k, threshold):
     z1, z2 = views_of(seed, count)
     guide = uniform(2 * count, 2 * count, seed=seed + 3)
@@ -386,6 +386,9 @@ class TestFalseNegativeCancellation:
     def test_at_most_top_k_samples_attract_and_ties_at_the_last_do_not(self):
         rows = Attracted(0.0, top_k=1)(Layout(4, 4, 4), self.SIMILARITY)
         assert rows.gt(0).sum(1).tolist() == [2, 2, 2, 2]
+        assert torch.equal(
+            Attracted(0.0, top_k=4)(Layout(4, 4, 4), self.SIMILARITY), Attracted(0.0)(Layout(4, 4, 4), self.SIMILARITY)
+        )
         tied = self.SIMILARITY.clone()
         tied[0, 3] = 0.9
         assert Attracted(0.0, top_k=1)(Layout(4, 4, 4), tied)[0].tolist() == [1, 0, 0, 0]
@@ -581,20 +584,12 @@ class TestControlsOfTheOracle:
         (lambda: Oracle(recall=1.5), r"recall is 1\.5"),
         (lambda: Attracted(math.inf), "threshold is inf"),
         (lambda: Attracted(top_k=0), "top_k is 0"),
-        (lambda: Attracted(top_k=4)(Layout(4, 4, 4), torch.zeros(4, 4)), "top_k is 4.*3"),
         (lambda: Attracted()(Layout(4, 4, 4), None), "negative_similarity is missing"),
         (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3)), "Guided needs positive_similarity"),
         (lambda: two(Guided(), positive_similarity=torch.zeros(3)), "negative_similarity is missing"),
         (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3), positive_similarity=torch.zeros(2)), r"\(2,\).*\(6,\)"),
         (lambda: two(Removed(), negative_similarity=torch.zeros(3, 4)), r"\(3, 4\).*\(3, 3\)"),
         (lambda: two(Removed(), negative_similarity=torch.full((3, 3), math.nan)), "negative_similarity contains NaN"),
-        (lambda: two(Removed(top_k=3), negative_similarity=torch.zeros(3, 3)), "top_k is 3.*2"),
-        (
-            lambda: pairs(
-                torch.eye(3), Removed(top_k=3), exclude=torch.zeros(3, 3).bool(), negative_similarity=torch.zeros(3, 3)
-            ),
-            "top_k is 3.*2",
-        ),
         (lambda: two(Uncorrected(), targets=torch.full((3, 3), 0.5)), r"row 0 sums to 1\.5"),
         (lambda: two(Uncorrected(), targets=torch.full((3, 3), math.nan)), "row 0 sums to nan"),
         (lambda: two(Uncorrected(), targets=torch.eye(4)), r"targets has shape \(4, 4\); expected \(3, 3\)"),

@@ -12,7 +12,6 @@ from tests.textures import texture_source
 from tests.training.test_simclr import settings_of, started
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
-from trueneg.errors import UserError
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -82,9 +81,3 @@ def test_pairs_whose_images_share_a_positive_label_are_positives(directions):
             logits.append({j: scores[i][j] if side == "text" else scores[j][i] for j in range(count)})
             positives.append([j for j in range(count) if j == i or shown[i] & shown[j]])
     assert terms.loss.item() == pytest.approx(supcon(logits, positives), rel=1e-5)
-
-
-def test_a_source_without_labels_is_refused():
-    source = texture_source(patients=40, labels=np.zeros((50, 0), np.float32), label_names=())
-    with pytest.raises(UserError, match=r"objective supcon needs labels .*textures has none; remove this objective"):
-        ImageText(pair_settings({"name": "supcon"}), 0, source, split_pairs(source, 0), CPU)

@@ -48,7 +48,7 @@ class Attracted:
 
     Raises:
         ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer; in a call, if the known
-            similarity is missing, or there are fewer than ``top_k`` other samples.
+            similarity is missing.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
@@ -72,9 +72,6 @@ class Attracted:
         nearest.diagonal(layout.offset).fill_(-math.inf)
         is_false = nearest > self.threshold
         if self.top_k is not None:
-            others = layout.candidates - 1
-            if self.top_k > others:
-                raise ValueError(f"targets.top_k is {self.top_k}; expected at most {others}, the number of other samples.")
             is_false &= nearest > next_largest(nearest, self.top_k)
         weight = layout.views * is_false.to(nearest.dtype)
         weight.diagonal(layout.offset).fill_(1)

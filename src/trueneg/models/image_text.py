@@ -33,9 +33,6 @@ class ImageTextModel(nn.Module):
         hidden: width of the hidden layer of ``mlp`` and ``residual``; None: D.
         dropout: dropout probability of the hidden layer.
 
-    Raises:
-        ValueError: if ``projection`` is an unknown name.
-
     Attributes:
         logit_scale: module that returns γ², which is learned and starts at 14.
 
@@ -69,8 +66,6 @@ class ImageTextModel(nn.Module):
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
         self.projects_maps = not isinstance(projection, str)
-        if isinstance(projection, str) and projection not in PROJECTIONS:
-            raise ValueError(f"projection is {projection!r}; expected two modules or one of {', '.join(PROJECTIONS)}.")
         if projection == "none":
             projection = nn.Identity(), nn.Linear(text_encoder.dimensions, image_encoder.dimensions)
         elif isinstance(projection, str):

@@ -101,9 +101,6 @@ class ImageTextObjective:
         is_comparable = not (self.on_embeddings or self._of_reports)
         self.compares = is_comparable and data.knows_matches
         self.marks = self.compares and marks_negatives(self.loss)
-        if is_comparable and estimator.needs_labels and not data.knows_matches:
-            problem = f"objective {self._name} needs known matches, but source {data.source.name} has none"
-            raise UserError(f"{problem}; remove this objective.")
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: PairIndices, rated: Rated = UNRATED) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.

@@ -66,8 +66,6 @@ class RadiographAugmentation(Augmentation):
         blur: float = 0.0,
     ) -> None:
         super().__init__(mean, std)
-        if evaluated not in ("crop", "whole"):
-            raise ValueError(f"evaluated is {evaluated!r}; expected 'crop' or 'whole'.")
         self.crop, self.evaluated = crop, evaluated
         self.jitter = (brightness, contrast)
         self.crop_area, self.flip, self.blur = crop_area, flip, blur

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, checked_shape, is_readable, next_largest
+from trueneg.losses.base import Selecting, checked_shape, next_largest
 
 
 @dataclass
@@ -26,8 +26,7 @@ class Removed(Selecting):
             are removed. None: no limit.
 
     Raises:
-        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer; in a call, if an anchor has
-            fewer than ``top_k`` other samples.
+        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer.
 
     Example:
         >>> import torch
@@ -49,18 +48,10 @@ class Removed(Selecting):
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
             raise ValueError(f"top_k is {self.top_k}; expected a positive integer, or None.")
 
-    def marked(self, negatives, *, similarity=None, count=None, views=1, **_) -> Tensor:
+    def marked(self, negatives, *, similarity=None, views=1, **_) -> Tensor:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if self.top_k is None:
             return similarity > self.threshold
-        columns = negatives.shape[-1]
-        if isinstance(count, int):
-            columns = count
-        elif count is not None and is_readable(count) and (count <= columns - views).all():  # own columns
-            columns -= views
-        samples = columns // views
-        if self.top_k > samples:
-            raise ValueError(f"top_k is {self.top_k}; expected at most {samples}, the number of other samples of an anchor.")
         views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(-1, (views, -1))
         nearest = views_of.amax(1)
         return ((nearest > self.threshold) & (nearest > next_largest(nearest, self.top_k))).repeat(1, views)

@@ -1,11 +1,7 @@
 """Labels as guides."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor
 
-from trueneg.errors import UserError
 from trueneg.training.guides.base import Batch, Guide, Rated
 from trueneg.training.guides.features import rate_features
 
@@ -13,24 +9,12 @@ from trueneg.training.guides.features import rate_features
 class LabelGuide(Guide):
     """Whether two images have the same class or, with several labels, the cosine of the masks of their positive labels."""
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
-        super().__init__(settings, run)
-        if run.data.labels.shape[1:] == (0,):
-            name = run.data.source.name
-            raise UserError(f"objective.guide is labels, but source {name} has no labels for its images; use another guide.")
-
     def rate(self, batch: Batch) -> Rated:
         return rate_labels(*(self.run.data.labels[batch.rows[key]] for key in (self.run.SAMPLE_KEY, "images")))
 
 
 class SharedLabelGuide(Guide):
     """1 if two images share a positive label, otherwise 0."""
-
-    def __init__(self, settings: Mapping[str, Any], run: Any):
-        super().__init__(settings, run)
-        if run.data.labels.shape[1:] == (0,):
-            problem = f"objective {settings['name']} needs labels of the images, but source {run.data.source.name} has none"
-            raise UserError(f"{problem}; remove this objective.")
 
     def rate(self, batch: Batch) -> Rated:
         labels = self.run.data.labels[batch.rows["images"]]
