@@ -1,6 +1,7 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,20 +61,9 @@ class ContrastiveLoss(EstimatorLoss):
             raise ValueError(f"temperature is {temperature}; expected a positive number.")
         self.temperature = temperature
 
-    def forward(
-        self,
-        z1,
-        z2,
-        class_probability=None,
-        extra_positives=None,
-        labels=None,
-        negative_similarity=None,
-        positive_similarity=None,
-        targets=None,
-    ) -> Tensor:
+    def forward(self, z1: Tensor, z2: Tensor, *known: Any, **named: Any) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        similarities = negative_similarity, positive_similarity
-        return self.terms(z1, z2, class_probability, extra_positives, labels, *similarities, targets).loss
+        return self.terms(z1, z2, *known, **named).loss
 
     def terms(
         self,

@@ -69,23 +69,9 @@ class CrossModalLoss(EstimatorLoss):
         self.directions = directions
         self.bound_gradient = bound_gradient
 
-    def forward(
-        self,
-        similarity,
-        logit_scale,
-        class_probability=None,
-        *,
-        negative_similarity=None,
-        labels=None,
-        same_class=None,
-        positive_similarity=None,
-        exclude=None,
-        targets=None,
-    ) -> Tensor:
+    def forward(self, similarity: Tensor, logit_scale: float | Tensor, *known: Any, **named: Any) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        similarities = {"negative_similarity": negative_similarity, "positive_similarity": positive_similarity}
-        facts = {"labels": labels, "same_class": same_class, "exclude": exclude, "targets": targets}
-        return self.terms(similarity, logit_scale, class_probability, **similarities, **facts).loss
+        return self.terms(similarity, logit_scale, *known, **named).loss
 
     def terms(
         self,
