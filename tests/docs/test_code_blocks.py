@@ -10,7 +10,7 @@ from tests.exported import write_exported
 from tests.text.models import bert, tokenizer
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.training.guides.features import read_features
+from trueneg.data.vector_files import read_vectors
 
 NAMED_MODEL = "path/or/name-on-the-hub"
 # Their examples belong to files that this page has its reader write; test_extend.py follows it.
@@ -50,13 +50,13 @@ def test_the_example_runs(block, tmp_path, monkeypatch):
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
 
 
-def test_the_features_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path, monkeypatch):
+def test_the_vectors_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path, monkeypatch):
     (block,) = (block for block in BLOCKS if "features.safetensors" in block.text)
     monkeypatch.chdir(tmp_path)
     write_inputs(block, tmp_path)
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
     sentences = texture_source(patients=20).sentences["sentence"]
-    features = read_features("features.safetensors", {"images": 1, "sentences": len(sentences)}, "textures")["sentences"]
+    features = torch.from_numpy(read_vectors("features.safetensors", None, len(sentences), "sentences"))
     model, words = bert(len(tokenizer())).bert, tokenizer()
     with torch.inference_mode():
         alone = model(**words([sentences.iloc[3]], return_tensors="pt")).last_hidden_state[0].mean(0)  # without padding

@@ -41,20 +41,18 @@ VIEWS: dict[str, Objective] = {
     "remove by labels, top_k among ties": {"name": "remove", "threshold": 0.5, "top_k": 1, "guide": {"name": "labels"}},
     "guided by self": {"name": "guided", "margin": 0.002, "guide": SELF},
     "guided by labels": {"name": "guided", "margin": 0.5, "guide": {"name": "labels"}},
-    "guided by features": {"name": "guided", "margin": 0.5, "guide": {"name": "features"}},
     "targets half_uniform": {"name": "cl", "targets": {"name": "half_uniform"}},
     "targets half_uniform of dcl": {"name": "dcl", "targets": {"name": "half_uniform"}} | ETA,
     "targets fnc, guide self": {"name": "cl", "targets": FNC, "guide": SELF},
     "targets fnc, guide labels": {"name": "cl", "targets": FNC | {"top_k": 1}, "guide": {"name": "labels"}},
     "targets softmax, guide ema": {"name": "cl", "targets": SOFTMAX, "guide": EMA},
     "targets softmax, guide self": {"name": "cl", "targets": SOFTMAX, "guide": SELF},
-    "targets softmax, guide features": {"name": "cl", "targets": SOFTMAX, "guide": {"name": "features"}},
     "targets wcl_one_head, guide self": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": SELF},
     "targets wcl_one_head, guide ema": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": EMA},
 }
 # At the initial logit scale of 14, the bound is so low that its value would not matter.
 LOW_SCALE = {"logit_scale": 2.0}
-LABELS, WORDS, FEATURES = {"name": "labels"}, {"name": "words"}, {"name": "features"}
+LABELS, WORDS = {"name": "labels"}, {"name": "words"}
 PAIRS: dict[str, Objective] = {
     "dcl at the bound": {"name": "dcl", "directions": "both"} | AT_BOUND | LOW_SCALE,
     "hcl at the bound": {"name": "hcl", "directions": "both", "beta": 0.5, "class_probability": 0.85} | LOW_SCALE,
@@ -68,7 +66,6 @@ PAIRS: dict[str, Objective] = {
     "reweight by words": {"name": "reweight", "by": "guide", "guide": WORDS},
     "guided by self": {"name": "guided", "directions": "both", "guide": SELF},
     "guided by labels": {"name": "guided", "margin": 0.2, "guide": LABELS},
-    "guided by features": {"name": "guided", "margin": 0.3, "guide": FEATURES},
     "guided by words": {"name": "guided", "margin": 0.3, "guide": WORDS},
     "guided by permuted words": {"name": "guided", "margin": 0.3, "guide": WORDS | {"permuted": True}},
     "targets half_uniform": {"name": "cl", "directions": "both", "targets": {"name": "half_uniform"}},
@@ -78,7 +75,6 @@ PAIRS: dict[str, Objective] = {
     "targets softmax, guide self": {"name": "cl", "directions": "both", "targets": SOFTMAX, "guide": SELF},
     "targets softmax, guide ema": {"name": "cl", "targets": SOFTMAX, "guide": EMA},
     "targets softmax, guide words": {"name": "cl", "targets": SOFTMAX, "guide": WORDS},
-    "targets softmax, guide features": {"name": "cl", "targets": SOFTMAX, "guide": FEATURES},
 }
 # On pairs of texts: each guide and target, and what marks negatives, with hard negatives.
 TEXTS: dict[str, Objective] = {
@@ -87,7 +83,6 @@ TEXTS: dict[str, Objective] = {
     "remove by labels": {"name": "remove", "by": "labels"},
     "guided by self": {"name": "guided", "directions": "both", "guide": SELF},
     "guided by labels": {"name": "guided", "margin": 0.2, "guide": LABELS},
-    "guided by features": {"name": "guided", "margin": 0.3, "guide": FEATURES},
     "guided by words": {"name": "guided", "margin": 0.3, "guide": WORDS},
     "sigmoid by labels": {"name": "sigmoid", "directions": "both", "bias": -4.0, "positives": "labels"},
     "targets fnc, guide words": {"name": "cl", "targets": FNC | {"threshold": 0.2}, "guide": WORDS},

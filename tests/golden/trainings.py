@@ -52,7 +52,7 @@ def entries() -> Iterator[tuple[str, Entry]]:
     for kind, registered, chosen in (("images", OF_TWO_VIEWS, VIEWS), ("image-text", OF_PAIRS, PAIRS)):
         by_name = {name: model for model in registered for name in model.model_fields["name"].annotation.__args__}
         for title, objective in {**dict(_varied(kind, registered)), **chosen}.items():
-            yield f"{kind}: {title}", _objective(kind, by_name[objective["name"]].model_validate(_with_path(objective)))
+            yield f"{kind}: {title}", _objective(kind, by_name[objective["name"]].model_validate(objective))
     yield from _texts()
     yield from _loop()
     yield from _networks()
@@ -62,8 +62,7 @@ def _texts() -> Iterator[tuple[str, Entry]]:
     """Every objective on drawn pairs of texts at its defaults, and chosen ones on given pairs with hard negatives."""
     of_texts = [model for model in OF_PAIRS if not model.MASKS_WORDS]
     drawn = {title: _numbers("text", objective) for title, objective in examples(of_texts) if "targets" not in title}
-    given = {title: _with_path(objective) for title, objective in TEXTS.items()}
-    for positives, objectives in (("same_label", drawn), ("given", given)):
+    for positives, objectives in (("same_label", drawn), ("given", TEXTS)):
         for title, objective in objectives.items():
             settings = _settings("text", objective, dataset={"positives": positives})
             compute = functools.partial(_trained, settings, with_row=title.startswith(("oracle", "guided by self")))
@@ -100,13 +99,6 @@ def _varied(kind: str, registered: Any) -> Iterator[tuple[str, Objective]]:
         if "learned_logit_scale" in title or (title.startswith("cl") and "targets" in title):
             continue  # among the chosen settings
         yield title, _numbers(kind, objective)
-
-
-def _with_path(objective: Objective) -> Objective:
-    """Name the file of features; its path does not affect the result."""
-    if (objective.get("guide") or {}).get("name") != "features":
-        return objective
-    return objective | {"guide": {"name": "features", "path": "features.safetensors"}}
 
 
 def _objective(kind: str, model: Any) -> Entry:
@@ -167,31 +159,8 @@ def _questions(positives: str) -> Any:
     return questions.question_source(is_given, 2 * is_given, language_model=model)
 
 
-@functools.cache
-def _features(kind: str) -> str:
-    """A file of features that depend on the class, with noise."""
-    generator, path = np.random.default_rng(0), Path(temporary_folder().name) / f"{kind}.safetensors"
-    if kind == "images":
-        source, _ = _images()
-        features = {"images": 2 * np.eye(10)[source.labels] + generator.standard_normal((len(source.labels), 10))}
-    elif kind == "text":
-        features = {"sentences": generator.standard_normal((len(_questions("given").sentences), 8))}
-    else:
-        source, _ = _textures()
-        said = source.sentences["class"].to_numpy()
-        features = {
-            "images": generator.standard_normal((len(source.images), 8)),
-            "sentences": np.eye(said.max() + 1)[said][:, :8] + 0.5 * generator.standard_normal((len(said), 8)),
-        }
-    save_file({key: torch.from_numpy(value) for key, value in features.items()}, path)
-    return str(path)
-
-
 def _started(settings: Mapping[str, Any]) -> TrainingRun:
     settings, kind = copy.deepcopy(dict(settings)), settings["training"].get("kind", "images")
-    guide = settings["objective"].get("guide")
-    if guide is not None and guide["name"] == "features":
-        guide["path"] = _features(kind)
     if kind == "images":
         with float32_is_float64():
             training: TrainingRun = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)

@@ -159,6 +159,12 @@ class TestPairs:
         torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(rated.positive_similarity, cosines.diagonal(), rtol=1e-5, atol=1e-6)
 
+    def test_vectors_of_texts_and_images_need_one_space(self, pairs):
+        source, _, folder = pairs
+        other = vectors_of(folder / "other.npy", len(source.images), dimensions=4)
+        with pytest.raises(UserError, match="4 for images and 6 for sentences dimensions; use one space"):
+            self.started(pairs, OBJECTIVES[0], self.towers(pairs) | {"encoder": other})
+
     @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective["name"])
     def test_a_run_resumes_bit_for_bit(self, pairs, objective):
         guide = {"text_encoder": self.towers(pairs)["text_encoder"]}
@@ -225,4 +231,10 @@ def test_unusable_towers_are_refused(guide, facts):
 
 def test_both_towers_of_one_open_clip_model_may_guide():
     settings = resolved({"name": "guided", "guide": {"name": "encoder", "encoder": CLIP, "text_encoder": CLIP}}, seeds=1)
+    assert list(frozen_towers(settings)) == ["guide encoder", "guide text_encoder"]
+
+
+def test_files_of_vectors_of_images_and_texts_may_guide_together(tmp_path):
+    towers = {key: vectors_of(tmp_path / f"{key}.npy", 3) for key in ("encoder", "text_encoder")}
+    settings = resolved({"name": "guided", "guide": {"name": "encoder", **towers}}, seeds=1)
     assert list(frozen_towers(settings)) == ["guide encoder", "guide text_encoder"]

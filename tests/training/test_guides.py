@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from sklearn.metrics import roc_auc_score
 
 from tests.objectives import train_one_update
@@ -25,16 +24,12 @@ from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
 from trueneg.specs.guides.own import OwnGuide as Settings
 from trueneg.specs.objectives.base import Objective
-from trueneg.store.identity import identity
-from trueneg.store.run_files import run_checksums
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Guide, rate_pairs, rate_views
+from trueneg.training.guides.base import Batch, Guide, rate_features, rate_pairs, rate_views
 from trueneg.training.guides.ema import EmaGuide
-from trueneg.training.guides.features import rate_features, read_features
 from trueneg.training.guides.labels import rate_labels
 from trueneg.training.image_text import ImageText
 from trueneg.training.monitors import RANKED, ViewMonitors, agreement
-from trueneg.training.simclr import SimCLR
 
 EMA = {"name": "ema", "momentum": 0.9}
 OWN = {"name": "self"}
@@ -210,56 +205,6 @@ def test_soft_targets_do_not_change_which_negatives_are_removed(source):
     assert torch.equal(shares[0], shares[2])
 
 
-class TestFrozenFeatures:
-    def saved(self, path, count):
-        save_file({"images": torch.randn(count, 6, generator=torch.Generator().manual_seed(0))}, path)
-        return {"name": "features", "path": str(path)}
-
-    def test_training_images_have_the_features_of_their_rows(self, source, tmp_path):
-        guide = self.saved(tmp_path / "features.safetensors", len(source.images))
-        training = started(source, settings=with_objective({"name": "guided", "margin": 0.2, "guide": guide}))
-        every = read_features(guide["path"], {"images": len(source.images)}, "digits")["images"]
-        images = training.data.images[:5].numpy()
-        rows = [int(np.flatnonzero((source.images == image).all((1, 2, 3)))[0]) for image in images]
-        assert torch.equal(training.guide.features["images"][:5], every[rows])
-        train_one_update(training)
-
-    def test_the_data_checksum_covers_the_file(self, source, tmp_path):
-        guide = self.saved(tmp_path / "features.safetensors", 3)
-        settings = with_objective({"name": "guided", "guide": guide})
-        before = SimCLR.data_checksum(source, settings)
-        assert before != SimCLR.data_checksum(source, settings_of())
-        self.saved(tmp_path / "features.safetensors", 4)
-        assert SimCLR.data_checksum(source, settings) != before
-        assert run_checksums(settings_of()) == {}
-
-    @pytest.mark.parametrize(
-        ("tensors", "message"),
-        [
-            ({"images": torch.zeros(4, 6)}, r"images has shape \(4, 6\); expected \(3, D\), as digits has"),
-            ({"images": torch.full((3, 6), torch.nan)}, "images contains NaN"),
-            ({"images": torch.zeros(3)}, r"images has shape \(3,\)"),
-            ({"other": torch.zeros(3, 2)}, "none of the tensors images, sentences"),
-            ({"images": torch.zeros(3, 2), "sentences": torch.zeros(4, 3)}, "different dimensions"),
-        ],
-    )
-    def test_unusable_features_are_reported_with_their_file(self, tmp_path, tensors, message):
-        save_file(tensors, tmp_path / "features.safetensors")
-        with pytest.raises(UserError, match=f"features.safetensors: .*{message}"):
-            read_features(tmp_path / "features.safetensors", {"images": 3, "sentences": 4}, "digits")
-
-    def test_a_missing_file_is_reported_before_anything_is_read(self, tmp_path):
-        settings = with_objective({"name": "guided", "guide": {"name": "features", "path": str(tmp_path / "none.safetensors")}})
-        with pytest.raises(UserError, match=r"guide.path is .*none\.safetensors"):
-            SimCLR.data_checksum(load_source("digits"), settings)
-
-    def test_the_id_does_not_depend_on_the_path_of_the_file(self):
-        settings = [with_objective({"name": "guided", "guide": {"name": "features", "path": path}}) for path in ("a", "b")]
-        first, second = map(identity, settings)
-        assert first == second
-        assert first["objective"]["guide"] == {"name": "features"}
-
-
 class TestAgreement:
     """Precision, recall and AUC of a mask against a loop over anchors and scikit-learn."""
 
@@ -378,7 +323,6 @@ PAIR_OBJECTIVES = {
     "words": {"name": "cl", "targets": ALBEF, "guide": {"name": "words", "permuted": True}},
     "labels": {"name": "cl", "targets": ALBEF, "guide": {"name": "labels"}},
     "momentum": {"name": "cl", "targets": ALBEF, "guide": {"name": "ema", "momentum": 0.5}},
-    "features": {"name": "cl", "targets": ALBEF},
 }
 
 
@@ -389,12 +333,8 @@ class TestPairs:
         return ImageText(pair_settings({"directions": "both", **objective}), 0, *texture_pairs, torch.device("cpu"))
 
     @pytest.mark.parametrize("name", PAIR_OBJECTIVES)
-    def test_a_run_resumes_bit_for_bit_and_measures_its_mask(self, texture_pairs, tmp_path, name):
+    def test_a_run_resumes_bit_for_bit_and_measures_its_mask(self, texture_pairs, name):
         objective = PAIR_OBJECTIVES[name]
-        if name == "features":
-            sentences = torch.randn(len(texture_pairs[0].sentences), 6, generator=torch.Generator().manual_seed(0))
-            save_file({"sentences": sentences}, tmp_path / "features.safetensors")
-            objective = objective | {"guide": {"name": "features", "path": str(tmp_path / "features.safetensors")}}
         whole, killed, resumed = (self.started(texture_pairs, **objective) for _ in range(3))
         row = whole.train_epoch()
         train_one_update(killed)
@@ -470,25 +410,3 @@ class TestPairs:
         learned = [number for number, value in enumerate(training.guide.thresholds.values.tolist()) if value != 1]
         offsets = [0, count] if directions == "both" else [0]
         assert learned == sorted(offset + image for offset in offsets for image in pairs.images.tolist())
-
-    @pytest.mark.parametrize("keys", [("images",), ("sentences",), ("images", "sentences")])
-    def test_features_of_a_batch_are_those_of_its_images_and_sentences(self, texture_pairs, tmp_path, keys):
-        source, subset = texture_pairs
-        draws, rows = torch.Generator().manual_seed(0), {"images": len(source.images), "sentences": len(source.sentences)}
-        features = {key: torch.randn(rows[key], 6, generator=draws) for key in keys}
-        save_file(features, tmp_path / "features.safetensors")
-        guide = {"name": "features", "path": str(tmp_path / "features.safetensors")}
-        training = self.started(texture_pairs, name="guided", guide=guide)
-        pairs, inputs = next(training.batches(1))
-        found = rated_by_guide(training, pairs, inputs)
-        images = [int(subset.train[number]) for number in pairs.images.tolist()]
-        table = source.sentences.reset_index(drop=True)
-        sentences = [
-            table.index[(table["report"] == source.reports[image]) & (table["sentence"] == training.data.sentences[number])][0]
-            for image, number in zip(images, pairs.sentences.tolist(), strict=True)
-        ]
-        rows = {"images": images, "sentences": sentences}
-        of_images, of_texts = (features[key][rows[key]] for key in (keys[0], keys[-1]))
-        expected = torch.nn.functional.cosine_similarity(of_texts[:, None], of_images[None], dim=-1)
-        torch.testing.assert_close(found.negative_similarity, expected, rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(found.positive_similarity, expected.diagonal(), rtol=1e-5, atol=1e-6)

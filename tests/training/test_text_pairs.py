@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from tests.golden.numerics import double_precision
 from tests.losses import by_the_book as book
@@ -46,7 +45,6 @@ class Facts:
     texts: list[list[str]]
     classes: list[list[int]]
     cosines: list[list[float]]
-    features: dict[str, Any]
 
     def same(self, i, j):
         """Whether column j is a text of pair i, or its pair has the anchor of i."""
@@ -75,7 +73,7 @@ class Facts:
         return [[texts[row] for row in sample] for sample in rows[subset_of(source).train].tolist()]
 
 
-def facts_of(run, pairs, features):
+def facts_of(run, pairs):
     """Read a batch: texts, the class of each (none of hard negatives), and the cosines of their stored vectors."""
     data, count = run.data, len(pairs.sentences)
     texts = [[data.sentences[number] for number in numbers.tolist()] for numbers in (pairs.sentences, pairs.images)]
@@ -87,14 +85,14 @@ def facts_of(run, pairs, features):
     classes = [[labels[text] for text in side[:count]] + [-1] * (len(side) - count) for side in texts]
     towers = [run.frozen.texts, run.frozen.positives or run.frozen.texts]
     vectors = [[tower.values[run.frozen.rows[text], 0, :, 0] for text in side] for tower, side in zip(towers, texts, strict=True)]
-    return Facts(run, pairs, count, texts, classes, [[cosine(u, v) for v in vectors[1]] for u in vectors[0]], features)
+    return Facts(run, pairs, count, texts, classes, [[cosine(u, v) for v in vectors[1]] for u in vectors[0]])
 
 
 def cosine(u, v):
     return float(u @ v) / math.sqrt(float(u @ u) * float(v @ v))
 
 
-def with_loss(source, objective, features=None, **sections):
+def with_loss(source, objective, **sections):
     """Return the facts of the first batch of a run without a head, and the run's terms, in float64."""
     unprojected = {"projection": {"name": "none"}, "similarity": {"logit_scale": SCALE}} | sections
     if objective.get("by") == "text":
@@ -109,7 +107,7 @@ def with_loss(source, objective, features=None, **sections):
         run.update = 1  # after which thresholds are learned
         pairs, inputs = next(run.batches(2))
         terms = run.backward(pairs, inputs)[0]
-    return facts_of(run, pairs, features or {}), terms
+    return facts_of(run, pairs), terms
 
 
 def is_guided_by(objective, name):
@@ -230,10 +228,6 @@ def by_encoder(facts, i, j):
     return cosine(u, v)
 
 
-def by_features(facts, i, j):
-    return cosine(facts.features[facts.texts[0][i]], facts.features[facts.texts[1][j]])
-
-
 def by_text(facts, i, j):
     """Each pair of texts on its own; tests/training/test_text_similarity.py compares the similarity with loops."""
     numbers = (each[place : place + 1] for each, place in zip((facts.pairs.sentences, facts.pairs.images), (i, j), strict=True))
@@ -320,7 +314,6 @@ def at_bound(facts, i, positives, negatives, places):
 
 ENCODER = {"name": "encoder", "text_encoder": {"name": "vectors", "path": "made up", "column": None, "train": "none"}}
 WORDS, SELF, EMA, LABELS = {"name": "words"}, {"name": "self"}, {"name": "ema", "momentum": 0.9}, {"name": "labels"}
-FEATURES = {"name": "features"}
 FNC, SOFTMAX = {"name": "fnc", "threshold": 0.2, "top_k": 3}, {"name": "softmax", "temperature": 0.2, "share": 0.6}
 DCL, BY_WORDS = {"name": "dcl"}, {"by": "guide", "guide": WORDS}
 # Settings, what is equal to the mass, and further arguments of :func:`expected`.
@@ -356,7 +349,6 @@ OBJECTIVES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "resample by labels": ({"name": "resample", "by": "labels", "size": 20_000}, resampled(by_labels, 20_000), {}),
     "guided by words": ({"name": "guided", "margin": 0.1, "guide": WORDS}, guided(by_words, 0.1), {}),
     "guided by labels": ({"name": "guided", "margin": 0.2, "guide": LABELS}, guided(by_labels, 0.2), {}),
-    "guided by features": ({"name": "guided", "guide": FEATURES}, guided(by_features, 0.0), {}),
     "guided by encoder": ({"name": "guided", "guide": ENCODER}, guided(by_encoder, 0.0), {}),
     "guided by self": (
         {"name": "guided", "margin": 0.1, "strategy": "relative", "guide": SELF},
@@ -383,16 +375,10 @@ OBJECTIVES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("directions", SIDES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_an_objective_equals_a_loop_over_the_texts_of_the_batch(sources, tmp_path, name, kind, directions):
+def test_an_objective_equals_a_loop_over_the_texts_of_the_batch(sources, name, kind, directions):
     settings, mass, arguments = OBJECTIVES[name]
-    source, features = sources[kind], None
-    if is_guided_by(settings, "features"):
-        texts = source.sentences["sentence"].tolist()
-        features = dict(zip(texts, torch.randn(len(texts), 4, generator=torch.Generator().manual_seed(5)), strict=True))
-        save_file({"sentences": torch.stack([features[text] for text in texts])}, tmp_path / "guide.safetensors")
-        settings = settings | {"guide": FEATURES | {"path": str(tmp_path / "guide.safetensors")}}
-    facts, terms = with_loss(source, settings | {"directions": directions}, features)
-    tolerance = {"resample by labels": 0.01}.get(name, 1e-5 if "text" in name or "features" in name else 1e-8)
+    facts, terms = with_loss(sources[kind], settings | {"directions": directions})
+    tolerance = {"resample by labels": 0.01}.get(name, 1e-5 if "text" in name else 1e-8)
     assert terms.loss.item() == pytest.approx(expected(facts, mass, directions, **arguments), rel=tolerance)
 
 

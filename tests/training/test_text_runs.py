@@ -49,7 +49,7 @@ def cases():
     irrelevant = ("learned_logit_scale", "directions", "bound_gradient", "decoupled", "strategy", "form", "own_report")
     varied = {title: settings for title, settings in variants(OF_PAIRS) if not any(key in title for key in irrelevant)}
     for name, settings in {**dict(examples(OF_PAIRS)), **varied, **GOLDEN}.items():
-        if settings["name"] != "biovil" and (settings.get("guide") or {}).get("name") != "features":
+        if settings["name"] != "biovil":
             numbers = {"threshold": 0.2} if settings.get("by") == "guide" and "threshold" in settings else {}
             yield name, settings | numbers
 

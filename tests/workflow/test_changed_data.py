@@ -100,7 +100,8 @@ def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
 @pytest.mark.long
 def test_a_changed_file_of_features_trains_only_its_runs_again(project, trueneg):
     study = yaml.safe_load((project.path / "study.yaml").read_text())["own"]
-    study["objectives"]["Guided"] = {"name": "guided", "guide": {"name": "features", "path": "data/features.safetensors"}}
+    vectors = {"name": "vectors", "path": "data/features.safetensors"}
+    study["objectives"]["Guided"] = {"name": "guided", "guide": {"name": "encoder", "encoder": vectors}}
     project.configure(own=study)
     features = torch.randn(2, 120, 4)
     save_file({"images": features[0].clone()}, "data/features.safetensors")
@@ -115,7 +116,6 @@ def test_a_changed_file_of_features_trains_only_its_runs_again(project, trueneg)
     assert sorted(states(trueneg).values()) == ["finished"] * 4 + ["finished, data changed"] * 2
     project.run("models")
     assert len(project.models().keys() - old.keys()) == 2
-    Path("data/features.safetensors").unlink()
     assert project.planned("models") == {}
 
 

@@ -1,4 +1,4 @@
-"""The user's files that a run reads besides its data set: a guide's features, trained weights, towers and their vectors."""
+"""The user's files that a run reads besides its data set: trained weights, towers and their vectors."""
 
 import functools
 import hashlib
@@ -7,36 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import towers_of
-from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 
 Settings = Mapping[str, Mapping[str, Any]]  # a run's settings by section
 
-FEATURES = "features"
 OF_TOWERS = ("model", "path", "weights")
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
 
 
 def named_files(settings: Settings) -> dict[str, str]:
     """Return the files and released weights that a run's settings name, by role, such as ``encoder weights``."""
-    guide: Any = settings["objective"].get("guide") or {}
-    features = {FEATURES: guide["path"]} if guide.get("name") == "features" else {}
     weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
     towers = {f"{section} {key}": tower.get(key) for section, tower in towers_of(settings).items() for key in OF_TOWERS}
-    return features | {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
+    return {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 
 
 def run_checksums(settings: Settings) -> dict[str, str]:
-    """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the run's id.
-
-    Raises:
-        UserError: if the features file is missing.
-    """
-    named = named_files(settings)
-    if FEATURES in named and not Path(named[FEATURES]).is_file():
-        problem = f"guide.path is {named[FEATURES]}; expected a .safetensors file"
-        raise UserError(f"{problem}. Correct the path, or write the features there.")
-    return {role: checksum_of(name) for role, name in named.items() if Path(name).exists()}
+    """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the run's id."""
+    return {role: checksum_of(name) for role, name in named_files(settings).items() if Path(name).exists()}
 
 
 def checksum_of(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""A frozen tower of another library as the guide."""
+"""A frozen tower of another library, or vectors from a file, as the guide."""
 
 from typing import Annotated, Any, Literal
 
@@ -55,11 +55,13 @@ class PairTowerGuide(TowerGuide):
     def _one_space(self):
         image, text = self.encoder, self.text_encoder
         if image is None and text is None:
-            raise ValueError(" has no tower; set encoder, text_encoder, or both towers of one open_clip model")
+            raise ValueError(" has no tower; set encoder, text_encoder, or both for one space")
         models = [[getattr(tower, key, None) for key in ("name", "model", "weights")] for tower in (image, text)]
-        if image and text and (models[0] != models[1] or not all(isinstance(value, str) for value in models[0])):
+        of_files = isinstance(image, VectorSettings) and isinstance(text, VectorSettings)
+        if image and text and not of_files and (models[0] != models[1] or not all(isinstance(value, str) for value in models[0])):
             compared = f" compares texts with images, but encoder is ({image}) and text_encoder is ({text})"
-            raise ValueError(f"{compared}; expected open_clip for both, with one model and weights, or only one of them")
+            expected = "expected open_clip for both, with one model and weights, vectors for both, or only one of them"
+            raise ValueError(f"{compared}; {expected}")
         return self
 
 

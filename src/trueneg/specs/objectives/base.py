@@ -163,7 +163,7 @@ class Attracted(Settings):
 
 
 class Softmax(Settings):
-    """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or features, X-CLR."""
+    """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or a text encoder, X-CLR."""
 
     name: Literal["softmax"]
     temperature: Sweepable[Positive] = Field(0.1, description="temperature of the softmax")
@@ -177,7 +177,9 @@ class Components(Settings):
 
 
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
-GUIDE = "what rates the similarity of samples: self, ema (the networks' average), labels, features (a file), encoder (a tower)"
+GUIDE = (
+    "what rates the similarity of samples: self, ema (the networks' average), labels, encoder (a tower, or vectors from a file)"
+)
 
 
 class EstimatorObjective(Objective):

@@ -83,6 +83,12 @@ def rate_views(first: Tensor, second: Tensor, by_sample: bool) -> Rated:
     return Rated((nearest, nearest), positive)
 
 
+def rate_features(features: Tensor) -> Rated:
+    """Rate samples by the cosine of their (B, D) features; the two views of a sample share its features, so their cosine is 1."""
+    units = functional.normalize(features, dim=-1)
+    return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))  # rounding can make a cosine exceed 1
+
+
 def rate_pairs(scores: Tensor) -> Rated:
     """Rate the pairs of a batch by (B, B) similarities of texts and images."""
     scores = scores.detach()

@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from trueneg.training.guides.base import Batch, Guide, Rated
-from trueneg.training.guides.features import rate_features
+from trueneg.training.guides.base import Batch, Guide, Rated, rate_features
 
 
 class LabelGuide(Guide):
