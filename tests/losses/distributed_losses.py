@@ -25,7 +25,6 @@ from trueneg.losses import (
     Quantile,
     RelaxedContrastiveLoss,
     Removed,
-    SymmetricInfoNCE,
 )
 from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.targets import Attracted, HalfUniform
@@ -80,9 +79,6 @@ def losses(share, device):
         for relaxed, margin in ((True, 0.0), (False, 0.0), (True, -0.4), (True, 0.3)):
             reco = RelaxedContrastiveLoss(0.6, relaxed, margin=margin, **options)(first, second)
             yield f"ReCo, relaxed: {relaxed}, {margin}, {chunk_size}", reco, gradients(reco, inputs)
-        infonce = SymmetricInfoNCE(**options).to(device=device, dtype=torch.float64)
-        value = infonce(first, second)
-        yield f"InfoNCE, {chunk_size}", value, gradients(value, [first, second, eta, infonce.logit_scale.log_scale])
 
 
 def of_which_negatives(share, first, second, scale, several, inputs):

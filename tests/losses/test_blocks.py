@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.losses.test_contrastive import draw
-from trueneg.losses import ContrastiveLoss, CrossModalLoss, Debiased, RelaxedContrastiveLoss, SymmetricInfoNCE
+from trueneg.losses import ContrastiveLoss, CrossModalLoss, Debiased, RelaxedContrastiveLoss
 
 
 def test_chunks_give_a_learned_class_probability_the_same_gradient():
@@ -47,10 +47,9 @@ def test_inputs_without_requires_grad_get_no_gradient():
 
 
 @pytest.mark.parametrize("chunk_size", [1, 3, 7, 50])
-@pytest.mark.parametrize("make", [RelaxedContrastiveLoss, SymmetricInfoNCE])
-def test_losses_without_an_estimator_do_not_depend_on_the_chunk_size(make, chunk_size):
+def test_a_loss_without_an_estimator_does_not_depend_on_the_chunk_size(chunk_size):
     u, v, _ = draw(5, 7, 5)
-    whole, blocks = make()(u, v), make(chunk_size=chunk_size)(u, v)
+    whole, blocks = RelaxedContrastiveLoss()(u, v), RelaxedContrastiveLoss(chunk_size=chunk_size)(u, v)
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-12)
     found = torch.autograd.grad(blocks, [u, v])
     torch.testing.assert_close(found, torch.autograd.grad(whole, [u, v]), rtol=1e-12, atol=1e-12)

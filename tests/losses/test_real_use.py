@@ -22,7 +22,6 @@ from trueneg.losses import (
     Oracle,
     Quantile,
     RelaxedContrastiveLoss,
-    SymmetricInfoNCE,
     build,
 )
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
@@ -210,11 +209,12 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
     program = """
         import sys, torch
         from torch import distributed
-        from trueneg.losses import build
+        from trueneg.losses import CrossModalLoss, Uncorrected, build
         rank = int(sys.argv[1])
         distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
-        for name, settings in (("cl", {}), ("infonce", {}), ("reco", {})):
-            loss = build({"name": name, **settings}, gather_distributed=True)
+        gather = {"gather_distributed": True}
+        two_towers = lambda u, v: CrossModalLoss(Uncorrected(), **gather).of_features(u, v, 1.0)
+        for loss in (build({"name": "cl"}, **gather), two_towers, build({"name": "reco"}, **gather)):
             try:
                 loss(*torch.randn(2, 16 - rank, 4))
             except ValueError as error:
@@ -237,7 +237,7 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
 
 def test_a_single_sample_has_no_negatives():
     one = torch.ones(1, DIMENSIONS)
-    for loss in (ContrastiveLoss(Guided(), 0.5), SymmetricInfoNCE()):
+    for loss, similarity in ((ContrastiveLoss(Guided(), 0.5), one), (CrossModalLoss(Debiased(0.1)), one[:, :1])):
         with pytest.raises(ValueError, match="expected at least 2; a single sample has no negatives"):
-            loss(one, one)
+            loss(similarity, similarity)
     assert RelaxedContrastiveLoss()(one, one).item() == pytest.approx(0)

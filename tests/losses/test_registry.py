@@ -20,7 +20,6 @@ from trueneg.losses import (
     Removed,
     Resampled,
     Reweighted,
-    SymmetricInfoNCE,
     Uncorrected,
     build,
 )
@@ -57,7 +56,6 @@ def test_a_name_and_its_parameters_build_the_estimator(objective, estimator):
 
 
 def test_names_without_an_estimator_build_their_loss():
-    assert isinstance(build({"name": "infonce", "initial_logit_scale": 14.0}), SymmetricInfoNCE)
     reco, constraint = build({"name": "reco", "margin": -0.2}), build({"name": "oc", "negative_weight": 0.3})
     assert isinstance(reco, RelaxedContrastiveLoss)
     assert (reco.negative_weight, reco.relaxed, reco.margin) == (0.6, True, -0.2)

@@ -4,7 +4,7 @@ from trueneg.losses.adapters import OpenClipLoss
 from trueneg.losses.base import Estimator, NegativeMass
 from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
-from trueneg.losses.cross_modal import CrossModalLoss, LogitScale, SymmetricInfoNCE
+from trueneg.losses.cross_modal import CrossModalLoss, LogitScale
 from trueneg.losses.estimator_loss import ContrastiveTerms
 from trueneg.losses.estimators.adnce import Adjusted
 from trueneg.losses.estimators.bayesian import Bayesian
@@ -42,7 +42,6 @@ __all__ = [
     "Resampled",
     "Reweighted",
     "Sigmoid",
-    "SymmetricInfoNCE",
     "Uncorrected",
     "build",
 ]

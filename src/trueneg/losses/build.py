@@ -36,8 +36,8 @@ def build(
         gather_distributed: passed to the loss.
 
     Returns:
-        The loss. ``infonce``, ``reco`` and ``oc`` are complete losses rather than estimators: they are
-        called with the two embeddings, and ``temperature`` and ``directions`` are ignored.
+        The loss. ``reco`` and ``oc`` are complete losses rather than estimators: they are called with the two
+        embeddings, and ``temperature`` and ``directions`` are ignored.
 
     Raises:
         ValueError: if the objective is not a mapping, the name or a parameter is unknown (the message lists all names and their

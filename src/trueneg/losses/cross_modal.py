@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from trueneg.losses.base import Estimator, check_tensors, checked_shape
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined
-from trueneg.losses.estimators.uncorrected import Uncorrected
-from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision, unit_length
+from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
 
@@ -273,44 +272,3 @@ class LogitScale(nn.Module):
         with torch.no_grad():
             self.log_scale.clamp_(max=self.log_maximum)
         return self.log_scale.exp()
-
-
-class SymmetricInfoNCE(CrossModalLoss):
-    r"""InfoNCE in both directions with a learned logit scale: CLIP's loss (Radford et al., 2021).
-
-    .. math:: L = \frac{1}{2B} \sum_i \Bigl(-\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ij}}}
-              -\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ji}}}\Bigr)
-
-    Args:
-        initial_logit_scale: initial value of γ.
-        maximum_logit_scale: largest allowed value of γ.
-        chunk_size: see :class:`CrossModalLoss`.
-        gather_distributed: see :class:`CrossModalLoss`.
-
-    Raises:
-        ValueError: unless 0 < initial ≤ maximum, or if the chunk size is not positive.
-
-    Example:
-        >>> loss = SymmetricInfoNCE(initial_logit_scale=14.0)
-        >>> round(loss(torch.eye(8), torch.eye(8)).item(), 6)        # log(1 + 7·e^−14)
-        6e-06
-        >>> [name for name, _ in loss.named_parameters()]
-        ['logit_scale.log_scale']
-    """
-
-    def __init__(
-        self,
-        initial_logit_scale: float = 1 / 0.07,
-        maximum_logit_scale: float = 100.0,
-        *,
-        chunk_size: int | None = None,
-        gather_distributed: bool = False,
-    ):
-        super().__init__(Uncorrected(), chunk_size=chunk_size, gather_distributed=gather_distributed)
-        self.logit_scale = LogitScale(initial_logit_scale, maximum_logit_scale)
-
-    def forward(self, u: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]  # the logit scale is a parameter
-        """Return the scalar loss for (B, D) embeddings of the two modalities, which this method normalises."""
-        with outside_autocast(u.device):
-            u, v = map(unit_length, single_precision(u, v))
-        return self.of_features(u, v, self.logit_scale()).loss

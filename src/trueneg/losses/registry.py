@@ -9,7 +9,6 @@ from torch import nn
 
 from trueneg.losses import estimators
 from trueneg.losses.base import Estimator
-from trueneg.losses.cross_modal import SymmetricInfoNCE
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
 ESTIMATORS: dict[str, type[Estimator]] = {
@@ -19,7 +18,6 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     if isinstance(estimator, type) and issubclass(estimator, Estimator) and "name" in vars(estimator)
 }
 WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
-    "infonce": SymmetricInfoNCE,
     "reco": RelaxedContrastiveLoss,
     "oc": partial(RelaxedContrastiveLoss, relaxed=False, margin=0.0),
 }
