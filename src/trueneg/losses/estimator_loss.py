@@ -29,8 +29,6 @@ class ContrastiveTerms(NamedTuple):
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
         removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
             are −∞ hold arbitrary values. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
-        similarity: (A, K) known similarity used by the estimator or the targets, one tensor per direction; empty if there is
-            none, or the loss is computed in chunks.
         targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty if there are none.
     """
 
@@ -40,7 +38,6 @@ class ContrastiveTerms(NamedTuple):
     log_negative_mass: Tensor
     at_bound: Tensor
     removed: tuple[Tensor, ...] = ()
-    similarity: tuple[Tensor, ...] = ()
     targets: tuple[Tensor, ...] = ()
 
 
@@ -103,9 +100,7 @@ class EstimatorLoss(nn.Module):
             each, log_mass, at_bound = by_chunks(lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *chunked)
             return ContrastiveTerms(each.mean(), positive.view(size, -1), (), log_mass, at_bound)
         each, log_mass, at_bound, kept, removed = of_rows(positive, anchors, None)
-        is_read = self.estimator.needs_similarity or removed is None
-        similarity = layout.by_column(facts.similarity) if is_read and facts.similarity is not None else None
-        details = [() if value is None else (value,) for value in (removed, similarity, facts.targets)]
+        details = [() if value is None else (value,) for value in (removed, facts.targets)]
         return ContrastiveTerms(each.mean(), positive.view(size, -1), (kept,), log_mass, at_bound, *details)
 
 

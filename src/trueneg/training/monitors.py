@@ -11,8 +11,7 @@ from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
 MEANS = ("same-class to positive ratio", "estimated mean", "true mean")
-MASK = ("mask precision", "mask recall", "mask AUC")
-RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them would cost as much as the loss
+MASK = ("mask precision", "mask recall")
 
 
 def marks_negatives(loss: Any) -> bool:
@@ -27,23 +26,19 @@ class Agreement(NamedTuple):
         hits: (A,) false negatives that are marked.
         marked: (A,) marked negatives.
         false: (A,) false negatives.
-        area: (A,) AUC of the score for ranking false above true negatives; 0 for anchors that are not ranked.
-        ranked: (A,) number of AUCs: 1 for anchors with both kinds among the first RANKED, otherwise 0.
     """
 
     hits: Tensor
     marked: Tensor
     false: Tensor
-    area: Tensor
-    ranked: Tensor
 
     def values(self) -> list[Tensor]:
-        """Return precision, recall and AUC of each anchor."""
-        return [self.hits / self.marked.clamp(min=1), self.hits / self.false.clamp(min=1), self.area / self.ranked.clamp(min=1)]
+        """Return precision and recall of each anchor."""
+        return [self.hits / self.marked.clamp(min=1), self.hits / self.false.clamp(min=1)]
 
     def weights(self) -> list[Tensor]:
-        """Return the weights that make means of :meth:`values` means over all negatives (for the AUC, over ranked anchors)."""
-        return [self.marked, self.false, self.ranked]
+        """Return the weights that make means of :meth:`values` means over all negatives."""
+        return [self.marked, self.false]
 
 
 class Means(NamedTuple):
@@ -84,7 +79,7 @@ class ObjectiveTerms(NamedTuple):
             off, so their negatives get no gradient.
         removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left out. A negative whose weight
             is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
-        mask: (5, B) :class:`Agreement` of the pairs' anchors with the known matches, summed over directions; (0, B) if the
+        mask: (3, B) :class:`Agreement` of the pairs' anchors with the known matches, summed over directions; (0, B) if the
             objective marks nothing, or nothing is known.
         means: (6, B) :class:`Means` of the pairs' anchors, summed over directions; (0, B) if nothing is known.
     """
@@ -99,8 +94,6 @@ class ObjectiveTerms(NamedTuple):
 def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequence[Tensor]) -> Agreement:
     """Compare the negatives that a loss marks with the known false ones.
 
-    Negatives are ranked by the known similarity if the estimator uses one, otherwise by the logits.
-
     Args:
         terms: terms of a loss that marks negatives.
         false: (A, K) bool per direction, whether a column has the anchor's class.
@@ -114,14 +107,8 @@ def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequen
         else:
             marked = (terms.targets[number] > 0).repeat(len(logits) // len(terms.targets[number]), 1)
             marked = marked.repeat(1, logits.shape[1] // marked.shape[1])
-        score = terms.similarity[number] if terms.similarity else logits
         truth, marked = false[number] & valid, marked & valid
-        area = torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
-        ranked = torch.zeros_like(area)
-        first = slice(RANKED)
-        area[first], ranked[first] = _areas(score[first].double(), truth[first], valid[first])
-        hits, marks, positives = (each.sum(1).double() for each in (truth & marked, marked, truth))
-        parts.append(Agreement(hits, marks, positives, area, ranked))
+        parts.append(Agreement(*(each.sum(1).double() for each in (truth & marked, marked, truth))))
     return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
@@ -149,17 +136,6 @@ def means(terms: ContrastiveTerms, same: Sequence[Tensor], labelled: Sequence[Te
         values = zip((ratio, estimated, true), flags, strict=True)
         parts.append([each for value, flag in values for each in (value * flag, flag.double())])
     return Means(*(torch.cat(each) for each in zip(*parts, strict=True)))
-
-
-def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each row's AUC (ties count half), and a flag: 1 if the row has both false and true negatives, else 0."""
-    true = valid & ~false
-    counts = true.sum(1)
-    ordered = score.masked_fill(~true, torch.inf).sort(1).values
-    below = [torch.searchsorted(ordered, score.contiguous(), right=right).minimum(counts[:, None]) for right in (False, True)]
-    share = ((below[0] + below[1]).double() / 2 / counts[:, None].clamp(min=1) * false).sum(1) / false.sum(1).clamp(min=1)
-    both = (counts > 0) & false.any(1)
-    return share * both, both.double()
 
 
 class RunningMeans(nn.Module):
@@ -203,7 +179,7 @@ class ViewMonitors(RunningMeans):
 
     * share at the bound: whether the estimate of the negative mass was replaced by its lower bound;
     * same-class to positive ratio, estimated mean and true mean (:class:`Means`);
-    * precision, recall and AUC of the negatives marked as false, for objectives that mark some (:func:`agreement`).
+    * precision and recall of the negatives marked as false, for objectives that mark some (:func:`agreement`).
 
     Args:
         rare: (C,) bool, whether a class is rare.
