@@ -114,8 +114,8 @@ def top_share(view, i, negatives, share):
 
 
 @PROPERTIES
-@given(SEEDS, COUNTS, st.floats(-0.5, 0.5), st.sampled_from(["absolute", "relative"]), st.booleans(), st.sampled_from("bpv"))
-def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, strategy, decoupled, form):
+@given(SEEDS, COUNTS, st.floats(-0.5, 0.5), st.booleans(), st.sampled_from("bpv"))
+def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, decoupled, form):
     """The guide rates samples (b), samples with a matrix for each view (p), or views (v)."""
     z1, z2 = views_of(seed, count)
     of_positive = uniform(2 * count if form == "v" else count, seed=seed + 2)
@@ -124,7 +124,7 @@ def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, strategy
 
     def removed(view, i, negatives):
         row = view * count + i if form == "v" else i
-        limit = of_positive[row] - (margin if strategy == "absolute" else margin * abs(of_positive[row]))
+        limit = of_positive[row] - margin
         similarity = {
             "b": lambda w, j: guide[i, j] if view == 0 else guide[j, i],
             "p": lambda w, j: (guide, other)[view][i, j],
@@ -132,7 +132,7 @@ def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, strategy
         }[form]
         return [bool(similarity(w, j) > limit) for w, j, _ in negatives]
 
-    loss = ContrastiveLoss(Guided(margin, strategy), 0.5, decoupled=decoupled)
+    loss = ContrastiveLoss(Guided(margin), 0.5, decoupled=decoupled)
     similarity = (guide, other) if form == "p" else guide
     actual = loss(z1, z2, negative_similarity=similarity, positive_similarity=of_positive)
     book.assert_same(actual, two_views(z1, z2, 0.5, removed, decoupled=decoupled), [z1, z2])
@@ -577,7 +577,6 @@ class TestControlsOfTheOracle:
         (lambda: LearnedThresholds(3, share=-0.1), r"share -0\.1"),
         (lambda: LearnedThresholds(3, learning_rate=0), "learning_rate 0"),
         (lambda: Guided(math.nan), "margin is nan"),
-        (lambda: Guided(strategy="both"), "strategy is 'both'.*absolute, relative"),
         (lambda: Quantile(1.0), r"share is 1\.0"),
         (lambda: Removed(top_k=0), "top_k is 0"),
         (lambda: Oracle(precision=0), "precision is 0"),
@@ -647,15 +646,9 @@ def waves(shift, step, rows=5, columns=4):
 
 
 @pytest.mark.parametrize(
-    ("margin", "strategy", "hard", "official"),
-    [
-        (0.0, "absolute", False, 0.809504321),
-        (0.2, "absolute", True, 1.341205728),
-        (-0.1, "absolute", True, 2.287821494),
-        (0.3, "relative", False, 0.792004736),
-    ],
+    ("margin", "hard", "official"), [(0.0, False, 0.809504321), (0.2, True, 1.341205728), (-0.1, True, 2.287821494)]
 )
-def test_guided_removal_equals_sentence_transformers(margin, strategy, hard, official):
+def test_guided_removal_equals_sentence_transformers(margin, hard, official):
     """``GISTEmbedLoss`` of sentence-transformers 5.7.0 (Apache 2.0), t = 0.5, neither anchors nor positives contrasted."""
     own = {"anchor": waves(1.1, 0.3), "positive": waves(1.6, 0.35), "negative": waves(0.7, 0.9)}
     guide = {"anchor": waves(0.9, 0.2), "positive": waves(1.3, 0.25), "negative": waves(2.0, 0.5)}
@@ -664,5 +657,5 @@ def test_guided_removal_equals_sentence_transformers(margin, strategy, hard, off
     (text, candidates), (anchors, rated) = ((one["anchor"], torch.cat([one[key] for key in columns])) for one in units)
     similarity = anchors @ rated.T
     known = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal()}
-    found = CrossModalLoss(Guided(margin, strategy), "text").of_features(text, candidates, 2.0, **known)
+    found = CrossModalLoss(Guided(margin), "text").of_features(text, candidates, 2.0, **known)
     assert found.loss.item() == pytest.approx(official, rel=2e-6)

@@ -188,6 +188,16 @@ def test_a_record_of_dcl_with_the_removed_smooth_bound_keeps_its_id_at_the_defau
     assert identity.run_id(dataclasses.replace(run, settings=older), "data") != identity.run_id(run, "data")
 
 
+def test_a_record_with_a_removed_setting_that_was_in_every_id_keeps_its_id():
+    older, newer = recorded(), recorded()
+    older["objective"] = {"name": "guided", "margin": 0.1, "strategy": "absolute", "guide": None}
+    newer["objective"] = {"name": "guided", "margin": 0.1, "guide": None}
+    assert identity.identity(older) == identity.identity(newer)
+    assert identity.identity(newer)["objective"]["strategy"] == "absolute"
+    older["objective"]["strategy"] = "relative"
+    assert identity.identity(older) != identity.identity(newer)
+
+
 @pytest.mark.parametrize("guide", [{"name": "self"}, {"name": "ema", "momentum": 0.99}])
 def test_a_record_with_a_removed_key_of_a_nested_setting_keeps_its_id(guide):
     older, newer = recorded(), recorded()

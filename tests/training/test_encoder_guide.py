@@ -30,7 +30,7 @@ from trueneg.training.simclr import SimCLR
 CPU = torch.device("cpu")
 SOFTMAX = {"name": "softmax", "temperature": 0.1, "share": 1.0}
 OBJECTIVES = [
-    {"name": "guided", "margin": 0.0, "strategy": "absolute"},
+    {"name": "guided", "margin": 0.0},
     {"name": "remove", "by": "guide", "threshold": 0.3, "top_k": None},
     {"name": "reweight", "by": "guide"},
     {"name": "resample", "by": "guide", "size": 8},

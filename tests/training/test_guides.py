@@ -34,7 +34,7 @@ EMA = {"name": "ema", "momentum": 0.9}
 OWN = {"name": "self"}
 FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
 OBJECTIVES = {
-    "guided": {"name": "guided", "margin": 0.0, "strategy": "absolute", "guide": EMA},
+    "guided": {"name": "guided", "margin": 0.0, "guide": EMA},
     "attraction": {"name": "cl", "targets": FNC, "guide": OWN},
     "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": EMA},
     "learned thresholds": {"name": "glofnd", "share": 0.05, "threshold_rate": 0.05, "start": 0.2},

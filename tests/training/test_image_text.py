@@ -64,7 +64,6 @@ OBJECTIVES = {
         "name": "guided",
         "directions": "both",
         "margin": 0.0,
-        "strategy": "absolute",
         "guide": {"name": "ema", "momentum": 0.9},
     },
     "quantile": {"name": "quantile", "directions": "text", "share": 0.1, "decoupled": True},

@@ -270,10 +270,9 @@ def resampled(rating, size):
     return mass
 
 
-def guided(rating, margin, relative=False):
+def guided(rating, margin):
     def mass(facts, i, positives, negatives, places):
-        own = rating(facts, i, i)
-        limit = own - margin * (abs(own) if relative else 1)
+        limit = rating(facts, i, i) - margin
         return book.removed(positives, negatives, [rating(facts, *place) for place in places], limit + 1e-9)
 
     return mass
@@ -351,8 +350,8 @@ OBJECTIVES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "guided by labels": ({"name": "guided", "margin": 0.2, "guide": LABELS}, guided(by_labels, 0.2), {}),
     "guided by encoder": ({"name": "guided", "guide": ENCODER}, guided(by_encoder, 0.0), {}),
     "guided by self": (
-        {"name": "guided", "margin": 0.1, "strategy": "relative", "guide": SELF},
-        guided(by_scores, 0.1, True),
+        {"name": "guided", "margin": 0.1, "guide": SELF},
+        guided(by_scores, 0.1),
         {},
     ),
     "guided by ema": ({"name": "guided", "guide": EMA}, guided(by_scores, 0.0), {}),

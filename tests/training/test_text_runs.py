@@ -46,7 +46,7 @@ def same_weights(first, second):
 
 def cases():
     """Every objective, with what may see labels: its class probabilities, guides, controls and comparisons."""
-    irrelevant = ("learned_logit_scale", "directions", "bound_gradient", "decoupled", "strategy", "form", "own_report")
+    irrelevant = ("learned_logit_scale", "directions", "bound_gradient", "decoupled", "form", "own_report")
     varied = {title: settings for title, settings in variants(OF_PAIRS) if not any(key in title for key in irrelevant)}
     for name, settings in {**dict(examples(OF_PAIRS)), **varied, **GOLDEN}.items():
         if settings["name"] != "biovil":

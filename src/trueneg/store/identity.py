@@ -46,14 +46,14 @@ def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Return the settings that determine a run's id, by section: those that affect training and differ from their frozen value.
 
-    Keys that the typed models no longer contain are included as recorded. Keys of nested settings that were in every id before
-    they were removed are added with the only value in use.
+    Keys that the typed models no longer contain are included as recorded. Those that were in every id before they were removed
+    are added with the only value in use.
 
     Args:
         settings: resolved settings of a requested or recorded run.
     """
     removed = frozen()["removed"].get(training_kind(settings), {})
-    sections = {section: dict(values) for section, values in settings.items()}
+    sections = {section: removed.get(f"{section} {_tag(values)}", {}) | dict(values) for section, values in settings.items()}
     # The temperature is a single setting that can be specified in either the objective or the training.
     temperature = sections["objective"].pop("temperature", None)
     if temperature is not None:

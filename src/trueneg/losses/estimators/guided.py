@@ -8,8 +8,6 @@ from torch import Tensor
 
 from trueneg.losses.base import Selecting, checked_shape
 
-STRATEGIES = ("absolute", "relative")
-
 
 @dataclass
 class Guided(Selecting):
@@ -17,17 +15,15 @@ class Guided(Selecting):
 
     .. math:: N g = \sum_{n:\, s_n \le s_p - m} e^{u_n}
 
-    GISTEmbed (Solatorio, 2024), NV-Retriever (Moreira et al., 2024) with the relative margin :math:`m\,|s_p|`, and
-    Qwen3-Embedding (Zhang et al., 2025) with m = −0.1. The guide can be any model, including the one being trained; its
-    similarities get no gradient. N is the number of remaining negatives. An anchor with none left has zero mass, so its loss
-    and gradient are 0.
+    GISTEmbed (Solatorio, 2024) and, with m = −0.1, Qwen3-Embedding (Zhang et al., 2025). The guide can be any model, including
+    the one being trained; its similarities get no gradient. N is the number of remaining negatives. An anchor with none left has
+    zero mass, so its loss and gradient are 0.
 
     Args:
         margin: m; positive values remove more negatives, negative values fewer.
-        strategy: ``"absolute"``: the margin is m; ``"relative"``: m times the absolute similarity of the positive.
 
     Raises:
-        ValueError: if the margin is not a finite number, or the strategy is unknown.
+        ValueError: if the margin is not a finite number.
 
     Example:
         >>> import torch
@@ -43,18 +39,14 @@ class Guided(Selecting):
     needs_positive_similarity: ClassVar[bool] = True
     marks = True
     margin: float = 0.0
-    strategy: str = "absolute"
 
     def __post_init__(self):
         if not math.isfinite(self.margin):
             raise ValueError(f"margin is {self.margin}; expected a finite number.")
-        if self.strategy not in STRATEGIES:
-            raise ValueError(f"strategy is {self.strategy!r}; expected one of {', '.join(STRATEGIES)}.")
 
     def marked(self, negatives, *, similarity=None, positive_similarity=None, **_) -> Tensor:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if positive_similarity is None:
             raise ValueError("Guided needs positive_similarity, the guide's similarity of each anchor and its own positive.")
         of_positive = checked_shape("positive_similarity", positive_similarity, negatives.shape[:1]).detach().to(similarity.dtype)
-        margin = self.margin if self.strategy == "absolute" else self.margin * of_positive.abs()
-        return similarity > (of_positive - margin)[:, None]
+        return similarity > (of_positive - self.margin)[:, None]

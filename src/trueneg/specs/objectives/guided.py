@@ -15,14 +15,11 @@ class GuidedRemoval(EstimatorObjective):
 
     name: Literal["guided"]
     margin: Sweepable[Real] = Field(0.0, description="subtracted from the positive's similarity; below 0, fewer are removed")
-    strategy: Literal["absolute", "relative"] = Field(
-        "absolute", description="relative: the margin is multiplied by the absolute similarity of the positive"
-    )
 
 
 class TwoViewGuidedRemoval(GuidedRemoval, TwoViewObjective):
-    """Removes images that a guide rates more similar than the anchor's own positive (GISTEmbed, NV-Retriever, Qwen3)."""
+    """Removes images that a guide rates more similar than the anchor's own positive (GISTEmbed, Qwen3)."""
 
 
 class PairGuidedRemoval(GuidedRemoval, PairObjective):
-    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed, NV-Retriever, Qwen3)."""
+    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed, Qwen3)."""
