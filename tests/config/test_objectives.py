@@ -171,7 +171,7 @@ ADJUSTED = {"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adju
         (OF_PAIRS, {"name": "sigmoid", "positives": ["own", "labels"]}, [(".positives", "known matches")]),
         (OF_TWO_VIEWS, {"name": "guided", "guide": {"name": "labels"}}, [(".guide", "labels")]),
         (OF_TWO_VIEWS, ADJUSTED, [(".alpha", "labels")]),
-        (OF_TWO_VIEWS, ADJUSTED | {"alpha": [0.7, {"schedule": "adjusted", "by": "views"}]}, []),
+        (OF_TWO_VIEWS, ADJUSTED | {"alpha": [0.7, {"schedule": "adjusted"}]}, [(".alpha", "labels")]),
     ],
 )
 def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, settings, needs):

@@ -28,11 +28,10 @@ VIEWS: dict[str, Objective] = {
     "hcl at the bound": {"name": "hcl"} | AT_BOUND,
     "bcl on a schedule": {
         "name": "bcl",
-        "alpha": {"schedule": "adjusted", "by": "labels", "every": 0.5},
+        "alpha": {"schedule": "adjusted", "every": 0.5},
         "beta": {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.5},
     }
     | ETA,
-    "bcl adjusted by views": {"name": "bcl", "alpha": {"schedule": "adjusted", "by": "views"}} | ETA,
     "bcl after its warm start": {"name": "bcl", "beta": {"schedule": "warm-start", "before": 0.5, "after": 2.0, "at": 0.5}} | ETA,
     "hcl with a larger beta": {"name": "hcl", "beta": 2.5} | ETA,
     "cl, own temperature": {"name": "cl", "temperature": 0.1},

@@ -81,9 +81,8 @@ def test_scheduled_parameters_are_recorded_in_each_epoch(source):
     assert [row["beta"] for row in rows] == [2.0, 1.5, 1.0, 0.5]
 
 
-@pytest.mark.parametrize("by", ["labels", pytest.param("views", marks=pytest.mark.long)])
-def test_a_measured_location_rises_as_the_encoder_learns(source, by):
-    setting = {"schedule": "adjusted", "by": by, "every": 0.5}
+def test_a_measured_location_rises_as_the_encoder_learns(source):
+    setting = {"schedule": "adjusted", "every": 0.5}
     training = started(source, settings=settings_with({"alpha": setting}, epochs=8))
     values = [training.train_epoch()["alpha"] for _ in range(8)]
     assert values[0] == values[3] < values[4] == values[7]

@@ -1,6 +1,6 @@
 """Schedules: numbers that change over a run."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
 
@@ -26,13 +26,11 @@ class Linear(Settings):
 
 
 class Adjusted(Settings):
-    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
+    """A value measured on validation images: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
+
+    NEEDS: ClassVar[str] = "labels"
 
     schedule: Literal["adjusted"]
-    by: Literal["labels", "views"] = Field(
-        "labels",
-        description="labels: groups are the classes of validation images; views: the two views of an image are a group",
-    )
     every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
 
 

@@ -56,7 +56,7 @@ def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
 
     Args:
         embeddings: (n, D) embeddings from at least two groups.
-        groups: (n,) integers: classes, or the index of the image that a view belongs to.
+        groups: (n,) integers, the classes.
 
     Returns:
         A value in [0, 1]; NaN if no anchor has samples both in its own group and in other groups.

@@ -48,10 +48,6 @@ class TwoViewBayesian(Bayesian, TwoViewObjective):
     beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
     form: Form = Field("paper", description=FORM)
 
-    def needs(self) -> list[tuple[str, str]]:
-        measured = {value.by for value in values_of(self.alpha) if isinstance(value, Adjusted)}
-        return super().needs() + ([(".alpha", "labels")] if "labels" in measured else [])
-
 
 class PairBayesian(Bayesian, ProbabilityObjective):
     """BCL on pairs; the consistent form is the default."""
