@@ -37,7 +37,7 @@ def run():
     source = ImageSource("colours", pixels, labels, np.arange(120) < 45, NAMES)
     torch.manual_seed(0)
     encoder = build_encoder("small_resnet", in_channels=3, width=4)
-    augmentation = build_augmentation({"name": "color", "strength": 1.0, "size": 8, "blur": 0.5}, [0.4] * 3, [0.2] * 3)
+    augmentation = build_augmentation({"name": "color", "size": 8, "blur": 0.5}, [0.4] * 3, [0.2] * 3)
     subset = make_subset(source, seed=0, validation=0)
     return EncodedRun("abc", subset, source, torch.zeros(120, 16), torch.from_numpy(labels), encoder, augmentation)
 

@@ -217,7 +217,7 @@ def _loop() -> Iterator[tuple[str, Entry]]:
         "images: constant learning rate, weight decay": images(cl, training={"schedule": "constant", "weight_decay": 0.1}),
         "images: two epochs": images(cl, training={"batch_size": 256, "updates": 4}),
         "images: moving averages": images({"name": "global", "rate": 0.4}, training={"batch_size": 256, "updates": 4}),
-        "images: colour augmentation": images(cl, augmentation={"name": "color", "strength": 1.0}),
+        "images: colour augmentation": images(cl, augmentation={"name": "color"}),
         "images: no augmentation, no batch norm": images(cl, augmentation={"name": "none"}, projection={"batch_norm": False}),
         "image-text: monitors": pairs({"name": "oracle", "directions": "both"}),
         "image-text: units of studies": pairs(both, training={"unit": "study", "updates": 4}),

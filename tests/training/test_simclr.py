@@ -60,7 +60,7 @@ def test_a_run_trains_on_views_of_their_size_and_its_features_are_those_of_whole
     animals = ImageSource("animals", pixels, np.arange(60) % 3, np.arange(60) < 15, ("ant", "bee", "cow"))
     subset = make_subset(animals, seed=0)
     settings = settings_of(batch_size=16)
-    settings["augmentation"] = {"name": "color", "strength": 1.0, "size": 8, "blur": 0.5}
+    settings["augmentation"] = {"name": "color", "size": 8, "blur": 0.5}
     training = SimCLR(settings, 0, animals, subset, torch.device("cpu"))
     assert recorded_views(training).shape[2:] == (3, 8, 8)
 

@@ -97,7 +97,6 @@ class AugmentationSettings(Settings):
     name: Sweepable[Literal["color", "digits", "none"]] = Field(
         description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none: off"
     )
-    strength: Sweepable[Positive] = Field(1.0, description="multiplier of the colour jitter or of the distortions of digits")
     size: Sweepable[Resolution] | None = Field(None, description="side of the views of `color` in pixels; none: the images' size")
     blur: Sweepable[Share] = Field(0.0, description="probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5")
 

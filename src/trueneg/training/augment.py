@@ -20,6 +20,7 @@ CROP_TRIES = 10  # number of boxes that torchvision's RandomResizedCrop tries be
 CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a fraction of the image area
 CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; drawn log-uniformly
 BLUR = (0.1, 2.0)  # smallest and largest standard deviation of the blur in SimCLR, in pixels
+FACTOR_RANGE, HUE_RANGE = 0.4, 0.1  # of the colour jitter
 SHARP = 0.01  # standard deviation at which all weights but the middle one are 0 in float32
 LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue for greyscale conversion, as in torchvision
 
@@ -82,13 +83,13 @@ class Augmentation(nn.Module):
 
 
 class ColorAugmentation(Augmentation):
-    """SimCLR augmentation with the strength used in the DCL code: crop and resize, flip, colour jitter, greyscale, blur.
+    """SimCLR augmentation as in the DCL code: crop and resize, flip, colour jitter, greyscale, blur.
 
     The steps, in order: a crop of random area and aspect ratio, resized to the size of the views; a horizontal flip with
-    probability 0.5; with probability 0.8, brightness, contrast, saturation and hue jitter in a random order;
-    greyscale with probability 0.2; optionally a 3×3 Gaussian blur. Given the same parameters, the result for each image
-    equals that of torchvision's v2 functions on float images in [0, 1]. (The DCL code works on 8-bit images, which are
-    rounded after each operation.)
+    probability 0.5; with probability 0.8, brightness, contrast and saturation (factors in 1 ± 0.4) and hue (± 0.1 turns) jitter
+    in a random order; greyscale with probability 0.2; optionally a 3×3 Gaussian blur. Given the same parameters, the result for
+    each image equals that of torchvision's v2 functions on float images in [0, 1]. (The DCL code works on 8-bit images, which
+    are rounded after each operation.)
 
     The parameters of an image are: top, left, height and width of the crop; flip; brightness, contrast, saturation and hue; the
     position, 0 to 3, of each of these four in the jitter order; greyscale; and, with blur, its standard deviation. Disabled
@@ -96,7 +97,6 @@ class ColorAugmentation(Augmentation):
 
     Args:
         mean, std: see ``Augmentation``; three channels.
-        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue in ± 0.1·strength turns; 0 to 5.
         size: side of the square views in pixels; None: the size of the images.
         blur: probability of the blur, whose standard deviation is uniform in 0.1 … 2 pixels; the DCL code's is 0.5.
 
@@ -107,11 +107,8 @@ class ColorAugmentation(Augmentation):
         torch.Size([4, 3, 32, 32])
     """
 
-    def __init__(
-        self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0, size: int | None = None, blur: float = 0.0
-    ) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], size: int | None = None, blur: float = 0.0) -> None:
         super().__init__(mean, std)
-        self.factor_range, self.hue_range = 0.4 * strength, 0.1 * strength
         self.size, self.blur = None if size is None else (size, size), blur
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -119,9 +116,9 @@ class ColorAugmentation(Augmentation):
         flip = torch.rand(count, 1, generator=generator) < 0.5
         jitter = torch.rand(count, 1, generator=generator) < 0.8
         greyscale = torch.rand(count, 1, generator=generator) < 0.2
-        lowest = max(0.0, 1 - self.factor_range)
-        factors = lowest + (1 + self.factor_range - lowest) * torch.rand(count, 3, generator=generator)
-        hue = self.hue_range * (2 * torch.rand(count, 1, generator=generator) - 1)
+        lowest = 1 - FACTOR_RANGE
+        factors = lowest + (1 + FACTOR_RANGE - lowest) * torch.rand(count, 3, generator=generator)
+        hue = HUE_RANGE * (2 * torch.rand(count, 1, generator=generator) - 1)
         turns = torch.rand(count, 4, generator=generator).argsort(dim=1)  # a uniform permutation
         factors, hue = torch.where(jitter, factors, 1.0), torch.where(jitter, hue, 0.0)
         drawn = [boxes, flip, factors, hue, turns, greyscale]
@@ -144,17 +141,15 @@ class ColorAugmentation(Augmentation):
 class DigitAugmentation(Augmentation):
     """Small affine maps, brightness, contrast and noise, for digits: a flip would change their class.
 
-    The steps, in order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside),
-    brightness and contrast as defined by torchvision, and Gaussian noise; the result is clamped to [0, 1] and normalised.
+    The steps, in order: an affine map about the centre (rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the
+    side; bilinear, black outside), brightness and contrast as defined by torchvision (in 1 ± 0.3), and Gaussian noise (standard
+    deviation uniform in 0 … 0.1); the result is clamped to [0, 1] and normalised.
 
     The noise is drawn together with the other parameters, so it is also identical on every device. It takes 4·H·W
     bytes per image and view, which is little for digits (0.5 MB per epoch at 8×8). All channels of an image share it.
 
     Args:
         mean, std: see ``Augmentation``; one channel or three.
-        strength: scales all ranges: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side,
-            brightness and contrast in 1 ± 0.3 (never below 0), and the standard deviation of the noise, uniform in
-            0 … 0.1, each multiplied by ``strength``; 0 to 5, above which digits become unrecognisable.
 
     The parameters of an image are: rotation, shear, logarithm of the scale, translation right and down, brightness, contrast;
     then H·W noise values.
@@ -166,17 +161,14 @@ class DigitAugmentation(Augmentation):
         torch.Size([4, 1, 8, 8])
     """
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
-        super().__init__(mean, std)
-        self.strength = strength
-        # Rotation, shear (radians), log scale, translation right and down (fraction of side), brightness and contrast (minus 1).
-        self.ranges = strength * torch.tensor([math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3])
-        self.noise = 0.1 * strength
+    # Rotation, shear (radians), log scale, translation right and down (fraction of side), brightness and contrast (minus 1).
+    RANGES = math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3
+    NOISE = 0.1
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
-        offsets = self.ranges * (2 * torch.rand(count, len(self.ranges), generator=generator) - 1)
-        affine, factors = offsets[:, :5], (1 + offsets[:, 5:]).clamp_(min=0)
-        level = self.noise * torch.rand(count, 1, generator=generator)
+        offsets = torch.tensor(self.RANGES) * (2 * torch.rand(count, len(self.RANGES), generator=generator) - 1)
+        affine, factors = offsets[:, :5], 1 + offsets[:, 5:]
+        level = self.NOISE * torch.rand(count, 1, generator=generator)
         noise = level * torch.randn(count, math.prod(size), generator=generator)
         return torch.cat([affine, factors, noise], dim=1)
 
@@ -195,26 +187,24 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
     """Build the augmentation described by the ``augmentation`` section of a study.
 
     Args:
-        settings: ``name``, ``strength`` for ``color`` and ``digits``, and ``size`` and ``blur`` for ``color``.
+        settings: ``name`` and ``size`` and ``blur`` for ``color``.
         mean, std: mean and standard deviation of each image channel, for pixel values in [0, 1].
 
     Raises:
-        UserError: if the augmentation does not support the number of channels, or its strength is out of range.
+        UserError: if the augmentation does not support the number of channels.
 
     Example:
-        >>> build_augmentation({"name": "digits", "strength": 0.5}, mean=[0.3], std=[0.4]).strength
+        >>> build_augmentation({"name": "color", "blur": 0.5}, mean=[0.5] * 3, std=[0.25] * 3).blur
         0.5
     """
-    name, strength = settings["name"], settings.get("strength", 1.0)
+    name = settings["name"]
     if name == "none":
         return Augmentation(mean, std)
     if name == "color" and len(mean) != 3:
         raise UserError(f"augmentation.name is color, which needs 3 channels, but the images have {len(mean)}; use another.")
-    if not 0 <= strength <= 5:
-        raise UserError(f"augmentation.strength is {strength}; expected 0 to 5 (at 5, the hue shifts by up to half a turn).")
     if name == "digits":
-        return DigitAugmentation(mean, std, strength)
-    return ColorAugmentation(mean, std, strength, settings.get("size"), settings.get("blur", 0.0))
+        return DigitAugmentation(mean, std)
+    return ColorAugmentation(mean, std, settings.get("size"), settings.get("blur", 0.0))
 
 
 def _unit_range(images: Tensor) -> Tensor:
