@@ -63,7 +63,7 @@ def _joined(pattern: str) -> markupsafe.Markup:
 
 def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return a study with its figures, and the smaller image of its headline figure for the overview."""
-    figures = [_figure(*figure, folder) for figure in study["figures"]]
+    figures = [_figure(title, caption, png, folder) for title, caption, png in study["figures"]]
     headline = None
     if figures:
         title, _, png = study["figures"][study["headline"]]
