@@ -167,7 +167,6 @@ JOINT = [
     Reweighted(),
     Adjusted(0.4, 0.3),
     Guided(),
-    Guided(0.1, "relative"),
 ]
 
 

@@ -67,11 +67,6 @@ def test_a_linear_projection_commutes_with_the_average_and_a_two_layer_one_does_
         assert embedded.regions.shape == (3, 12, 8, 8)
 
 
-def test_a_misspelt_projection_is_refused():
-    with pytest.raises(ValueError, match=r"projection is 'lineal'; expected .* linear, mlp, residual, none"):
-        model_of(projection="lineal")
-
-
 def test_projections_have_the_documented_layers():
     model = model_of(projection="mlp").eval()
     images, tokens, _ = batch_of(3)

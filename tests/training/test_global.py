@@ -114,7 +114,7 @@ def test_each_direction_of_texts_has_its_averages(objective, arguments, directio
     assert run.epochs > 1
     learned = [LearnedThresholds(run.guide.log_averages.shape[1], SHARE, 0.4).double() for _ in SIDES[directions]]
     for update, (pairs, terms, scale) in enumerate(passes):
-        facts, losses = facts_of(run, pairs, {}), []
+        facts, losses = facts_of(run, pairs), []
         for row, side in enumerate(SIDES[directions]):
             square = torch.tensor([cosines[: facts.count] for cosines in facts.cosines], dtype=torch.float64)
             of_side = square if side == "text" else square.mT

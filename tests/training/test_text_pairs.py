@@ -392,7 +392,7 @@ def test_same_texts_are_kept_left_out_or_positives(sources, same_text, kind, dir
     same = [(i, j) for i in range(facts.count) for j in range(wide) if i != j and facts.same(i, j)]
     assert {j >= facts.count for _, j in same} == ({False, True} if kind == "hard negatives" else {False})
     facts.run.update = 0
-    batches = [facts_of(facts.run, pairs, {}) for pairs, _ in facts.run.batches(2)]
+    batches = [facts_of(facts.run, pairs) for pairs, _ in facts.run.batches(2)]
     marked = sum(each.same(i, j) for each in batches for i in range(facts.count) for j in range(wide) if i != j)
     share = marked / (2 * facts.count * (wide - 1))
     assert facts.run.measured()["share of same text"] == pytest.approx(share)
