@@ -55,7 +55,7 @@ def test_each_comparison_is_that_of_the_csv(page):
     assert compared == {contrast for contrast, row in columns[0].items() if row["family"] != "others"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "flickr8k_tuned"])
 def test_each_interval_in_the_text_is_in_the_csv(page):
     contrasts = pd.read_csv(ROOT / f"docs/results/{page}_contrasts.csv")
     text = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").replace(r"\*", "").replace("*", "")

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from tests import questions
 from tests.golden.chosen import EMA, PAIR_NUMBERS, PAIRS, TEXTS, VIEW_NUMBERS, VIEWS, Objective
-from tests.golden.golden import Entry
+from tests.golden.golden import RTOL, Entry
 from tests.golden.network_files import temporary_folder, with_files
 from tests.golden.numerics import change, copied, double_precision, float32_is_float64, summary
 from tests.objectives import examples, variants
@@ -66,7 +66,8 @@ def _texts() -> Iterator[tuple[str, Entry]]:
         for title, objective in objectives.items():
             settings = _settings("text", objective, dataset={"positives": positives})
             compute = functools.partial(_trained, settings, with_row=title.startswith(("oracle", "guided by self")))
-            yield f"text: {title}{', hard negatives' * (positives == 'given')}", Entry(_parts(settings), compute)
+            rtol = 5e-3 if title in ("bcl", "glofnd") else RTOL  # ranks and thresholds: near-ties differ between processors
+            yield f"text: {title}{', hard negatives' * (positives == 'given')}", Entry(_parts(settings), compute, rtol)
     yield "text: untrained", Entry(("objective/text/untrained", "training/text"), _untrained_texts)
 
 
