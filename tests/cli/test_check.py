@@ -12,7 +12,7 @@ from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.cli.main import main
-from trueneg.cli.pace import ASSUMED, SUSTAINED
+from trueneg.cli.pace import SUSTAINED, UNMEASURED
 from trueneg.config.order import SIZES, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
@@ -192,7 +192,7 @@ def test_cpu_runs_are_estimated_before_their_data_exist(tmp_path, monkeypatch, c
     studies = read_configuration([ROOT / "config/studies/phantom_small.yaml"]).studies
     count = len(all_runs("phantom_small", studies["phantom_small"]))
     assert f"{count} runs to train in " in output
-    assert f"with one process (from {ASSUMED})" in output
+    assert UNMEASURED in output
     assert "unknown" not in output
     assert "GPU" not in output
 

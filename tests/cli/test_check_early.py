@@ -17,7 +17,7 @@ from tests.data.official_layouts import write_image_table
 from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.cli import planned_data
 from trueneg.cli.main import main
-from trueneg.cli.pace import ASSUMED
+from trueneg.cli.pace import UNMEASURED
 from trueneg.errors import UserError
 from trueneg.io.downloads import announced
 from trueneg.models.text_encoders import load_bert
@@ -218,7 +218,7 @@ def test_runs_on_a_cpu_are_estimated_from_the_rows_of_a_table(capsys):
     code, output, _ = checked(capsys, **own_pairs())
     assert code == 0
     (line,) = [line for line in output.splitlines() if "runs to train" in line]
-    assert f"(from {ASSUMED})" in line
+    assert UNMEASURED in line
     assert "GPU" not in line
     assert "unknown" not in line
     (line,) = [line for line in output.splitlines() if "images opened" in line]
@@ -240,7 +240,7 @@ def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
     assert code == 0
     (line,) = [line for line in output.splitlines() if "runs to train" in line]
     assert "this machine has none" in line
-    assert f"with one process (from {ASSUMED})" in line
+    assert UNMEASURED in line
 
 
 @pytest.mark.parametrize("options", [[], ["--images"]])

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import yaml
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.cli.main import main
-from trueneg.cli.pace import ASSUMED, CORE, UPDATES, Pace
+from trueneg.cli.pace import CORE, UNMEASURED, UPDATES, Pace
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def check(tmp_path, monkeypatch, capsys):
 
 
 def test_the_speed_is_assumed_until_it_is_measured_and_then_kept(check, tmp_path):
-    assert f"(from {ASSUMED})" in check()
+    assert UNMEASURED in check()
     assert not (tmp_path / "results").exists()
     measured = check("--pace")
     assert f"(from {UPDATES})" in measured
@@ -39,11 +40,19 @@ def test_the_speed_is_assumed_until_it_is_measured_and_then_kept(check, tmp_path
     assert (tmp_path / "results/pace.json").read_bytes() == kept
 
 
+@pytest.mark.parametrize("content", ["{", "[1]"])
+def test_a_damaged_file_is_named_with_a_remedy(check, tmp_path, capsys, content):
+    check("--pace")
+    (tmp_path / "results/pace.json").write_text(content)
+    assert main(["check", "study.yaml"]) == 1
+    assert re.fullmatch(r"results/pace\.json.*Delete it; `trueneg check --pace` measures again\.\n", capsys.readouterr().err)
+
+
 def test_a_machine_that_shares_the_results_has_its_own_speed(check, tmp_path, monkeypatch):
     check("--pace")
     here = json.loads((tmp_path / "results/pace.json").read_text())
     monkeypatch.setattr(platform, "node", lambda: "another")
-    assert f"(from {ASSUMED})" in check()
+    assert UNMEASURED in check()
     check("--pace")
     both = json.loads((tmp_path / "results/pace.json").read_text())
     assert both.keys() == {*here, "another"}

@@ -11,6 +11,7 @@ from trueneg.cli.planned_data import PlannedData
 from trueneg.config.order import PER_PIXEL, relative_cost
 from trueneg.config.runs import Run, RunSettings, towers_of, training_kind
 from trueneg.io.downloads import announced
+from trueneg.io.files import write_text
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.store.identity import model_of
 from trueneg.store.records import read_json
@@ -19,11 +20,12 @@ MEASURED_UPDATES = 3
 SLOW_UPDATE = 2.0  # seconds; slower updates are not measured
 OVERHEAD = 0.01  # seconds of an update besides the networks' operations
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
-CORE = 5e10  # assumed for a core until it was measured
+CORE = 5e10  # assumed for a core until it is measured
 GPU_TOOLS = ("nvidia-smi", "rocm-smi")  # come with the drivers
 UPDATES = "a measurement of a few updates on this machine"
 ROUGH = "the speed of a ResNet-18 on this machine, roughly"
-ASSUMED = f"an assumed {CORE / 1e9:.0f} GFLOP/s; `trueneg check --pace` measures this machine"
+UNMEASURED = "`trueneg check --pace` measures this machine"
+AGAIN = "Delete it; `trueneg check --pace` measures again."
 
 
 class Pace:
@@ -38,7 +40,7 @@ class Pace:
 
     def __init__(self, results: Path, measures: bool = False):
         self._path, self._measures = results / self.FILE, measures
-        self._all: dict[str, Any] = read_json(self._path, dict) if self._path.is_file() else {}
+        self._all: dict[str, Any] = read_json(self._path, dict, AGAIN) if self._path.is_file() else {}
         self._kept: dict[str, Any] = self._all.setdefault(platform.node(), {"updates": {}})
         if measures:
             import torch  # slow to import
@@ -57,7 +59,7 @@ class Pace:
     @property
     def origin(self) -> str:
         """Where :attr:`speed` comes from."""
-        return ROUGH if "speed" in self._kept else ASSUMED
+        return ROUGH if "speed" in self._kept else f"an assumed {self.speed / 1e9:,.0f} GFLOP/s; {UNMEASURED}"
 
     def of_update(self, run: Run, data: PlannedData) -> tuple[float, str]:
         """Return the seconds of an update, and where they come from.
@@ -76,8 +78,7 @@ class Pace:
 
     def _keep(self, key: str, value: Any) -> None:
         self._kept[key] = value
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(self._all, indent=1), encoding="utf-8")
+        write_text(self._path, json.dumps(self._all, indent=1))
 
 
 def kind_of(settings: RunSettings) -> str:
