@@ -57,7 +57,7 @@ class OpenClipTower(Tower):
         elif weights != "none" and not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
             raise UserError(f"{weights} does not exist; expected none, a file or an open_clip tag ({tags}).")
-        with reading(model, "a model that open_clip builds without foreign code", "Choose another model or resolution."):
+        with reading(model, "a model that open_clip builds without custom code", "Choose another model or resolution."):
             if settings.get("resolution"):
                 architecture["vision_cfg"]["image_size"] = settings["resolution"]
             alone = {key: value for key, value in (architecture | cls.OTHER).items() if key != "multimodal_cfg"}
@@ -209,14 +209,14 @@ def _network(architecture: Mapping[str, Any], folder: Path | None, model: str) -
 
 
 def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) -> Any:
-    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary, and without code of other people."""
+    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary; never run custom code."""
     tokenizers, name = library("open_clip.tokenizer"), text_config.get("hf_tokenizer_name")
     arguments = {"context_length": text_config.get("context_length", 77), **text_config.get("tokenizer_kwargs", {})}
     if not name:
         return tokenizers.SimpleTokenizer(**arguments)
     arguments |= {"tokenizer_mode": text_config.get("tokenizer_mode"), "trust_remote_code": False}
     source = _beside(folder, HF_TOKENIZER, name)
-    expected = "a tokenizer that transformers loads without foreign code"
+    expected = "a tokenizer that transformers loads without custom code"
     with reading(model, expected, "Use another model."), explain_download(f"{model}: the tokenizer {name}", name):
         return tokenizers.HFTokenizer(source, **arguments)
 
