@@ -123,7 +123,7 @@ def test_vectors_of_a_guide_are_checked(capsys):
     study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": {"name": "guided", "guide": guide}})
     code, error = checked(capsys, {"tiny": study})
     assert code == 1
-    assert all(fact in error for fact in ("vectors.npy", "1,797 vectors of zeros"))
+    assert all(fact in error for fact in ("vectors.npy", "1,797 zero vectors"))
 
 
 def test_vectors_without_regions_are_refused_where_the_similarity_needs_them(capsys):

@@ -37,7 +37,7 @@ class RunLabels(LabelSets):
     def _enough_labels(self):
         for key in ("validation_unseen", "test_unseen"):
             if getattr(self, key) == 1:
-                raise ValueError(f".{key} is 1; expected 0, or at least 2 labels, which evaluation tells apart")
+                raise ValueError(f".{key} is 1; expected 0, or at least 2, because evaluation distinguishes labels")
         for count in values_of(self.per_run):
             if count is not None and count > self.train:
                 raise ValueError(f".per_run is {count}; expected at most the {self.train} labels of .train")
