@@ -167,7 +167,7 @@ class RankingLoss(CrossModalLoss):
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
         if contrast not in CONTRASTS:
-            reason = "Contrasts between anchors alone are not offered: without the positive, their loss can be negative"
+            reason = "Contrasts between anchors alone are not supported: without the positive, their loss can be negative"
             raise ValueError(f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. {reason}.")
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f"mini_batch_size is {mini_batch_size}; expected a positive number of texts, or None.")

@@ -71,7 +71,7 @@ class ImageTowerSettings(TowerSettings):
     @model_validator(mode="after")
     def _only_frozen_has_views(self):
         if self.views is not None and self.train != FROZEN:
-            raise ValueError(f".views is {self.views}, but train is {self.train}: only train: none is computed in advance")
+            raise ValueError(f".views is {self.views}, but train is {self.train}; expected train: none, or no views")
         return self
 
 

@@ -274,7 +274,7 @@ def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str],
     if count := int((lengths > tower.maximum_tokens).sum()):
         raise UserError(
             f"{count} of {len(texts)} texts are too long for {section} {settings[section]['model']}: up to {lengths.max()} "
-            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to cut them."
+            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to truncate them."
         )
 
 
