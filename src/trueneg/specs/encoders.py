@@ -41,7 +41,7 @@ def is_frozen(encoder: Mapping[str, Any]) -> bool:
 
 
 def one_network(first: Any, second: Any) -> bool:
-    """Return whether two towers, as they are written, are one network with pretrained weights."""
+    """Return whether two towers, as written in the settings, are one network with pretrained weights."""
     if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
         return False
     same = all(first.get(key) == second.get(key) for key in ("name", "model", "weights", "revision", "path", "column"))
@@ -63,9 +63,9 @@ class TowerSettings(Settings):
 class ImageTowerSettings(TowerSettings):
     """Settings shared by image towers."""
 
-    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: what its library states")
+    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: its library's default")
     views: AtLeastTwo | None = Field(
-        None, description="augmented versions of each image that a tower with train: none is computed for; none: the image itself"
+        None, description="versions of each image that a tower with train: none embeds, all augmented; none: the image itself"
     )
 
     @model_validator(mode="after")
