@@ -82,7 +82,7 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
 def check_towers(runs: Iterable[tuple[Run, PlannedData]]) -> list[str]:
     """Check the towers of all runs, and list those that must be downloaded.
 
-    The libraries of the towers are slow to import and need much memory, so only a process of its own imports them.
+    The libraries of the towers are slow to import and need much memory, so only a separate process imports them.
 
     Raises:
         UserError: as in the job that computes or trains a tower.

@@ -150,7 +150,7 @@ class OpenClipTexts(OpenClipTower):
             self.dimensions = self(self.prepare(["a"])).pooled.shape[1]
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut, including start and end tokens."""
+        """Return the number of tokens of each text before truncation, including start and end tokens."""
         if not hasattr(self.tokenizer, "tokenizer"):
             return [2 + len(self.tokenizer.encode(text)) for text in texts]
         rows = self.tokenizer.tokenizer([self.tokenizer.clean_fn(text) for text in texts])

@@ -91,7 +91,7 @@ class SentenceTransformerTower(Tower):
         return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut, with special tokens and the default prompt."""
+        """Return the number of tokens of each text before truncation, with special tokens and the default prompt."""
         prompted = [self.prompt + text for text in texts]
         if self.static:
             encodings = self.model.tokenizer.encode_batch(prompted, add_special_tokens=False)

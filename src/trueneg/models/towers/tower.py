@@ -45,11 +45,11 @@ class Tower(nn.Module):
         raise NotImplementedError
 
     def prepare(self, raw: Any) -> Any:
-        """Return a batch of texts as the network expects them, on the CPU; of text towers only."""
+        """Return a batch of texts as the network expects them, on the CPU; for text towers only."""
         raise NotImplementedError
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut; of text towers only."""
+        """Return the number of tokens of each text before truncation; for text towers only."""
         raise NotImplementedError
 
     def blocks(self) -> Sequence[nn.Module]:
