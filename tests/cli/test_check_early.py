@@ -61,7 +61,7 @@ def refused_by_job(studies):
 
 
 def spoil(kind, folder):
-    """Spoil a BERT's folder in one way."""
+    """Damage a BERT's folder in one way."""
     weights = Path(folder, "model.safetensors")
     if kind == "roberta":
         RobertaModel(RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(

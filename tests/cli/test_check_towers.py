@@ -30,7 +30,7 @@ def _in_empty_folder(tmp_path, monkeypatch):
 
 
 def checked_apart(path="", **studies):
-    """Check studies in a fresh process, which reaches no hub, and return its output and its errors."""
+    """Check studies in a fresh process that cannot reach the hub, and return its output and errors."""
     Path("study.yaml").write_text(yaml.safe_dump(studies))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, *sys.path])), "HF_HOME": "hub"}
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9"}

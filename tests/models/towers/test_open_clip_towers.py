@@ -87,7 +87,7 @@ def write_hugging_face(folder):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Return open_clip's own model, with weights that hide no mistake, and the settings of its files, by name."""
+    """Return open_clip's own model, with weights that would expose mistakes, and the settings of its files, by name."""
     made = {}
     for name, config in CONFIGS.items():
         folder, config = tmp_path_factory.mktemp(name), copy.deepcopy(config)
