@@ -65,7 +65,7 @@ class ImageTowerSettings(TowerSettings):
 
     resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: its library's default")
     views: AtLeastTwo | None = Field(
-        None, description="versions of each image that a tower with train: none embeds, all augmented; none: the image itself"
+        None, description="number of augmented versions of each image for a tower with train: none; none: only the image itself"
     )
 
     @model_validator(mode="after")
