@@ -4,8 +4,8 @@
     python benchmarks/engine.py --device cuda --table benchmarks/engine.md
 
 The run is CL on CIFAR10-0.1 of ``config/papers/ssd.yaml``: 27,500 images of 32×32, two views, 128 images per update. Pixels are
-random, which does not affect speed. An epoch of each variant, including its draws of augmentations, is timed after one that does
-not count, ``--rounds`` times in turns. The share is that of a large bfloat16 (CPU: float32) matrix product on the same device;
+random, which does not affect speed. An epoch of each variant, including its draws of augmentations, is timed after a warm-up
+epoch, ``--rounds`` times in turns. The share is that of a large bfloat16 (CPU: float32) matrix product on the same device;
 operations are counted as three forward passes of the network. lightly's step has its own network, transforms and loss, and loader
 processes, one for each core.
 """

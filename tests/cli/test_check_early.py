@@ -245,7 +245,7 @@ def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
 
 @pytest.mark.parametrize("options", [[], ["--images"]])
 def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(options, tmp_path, monkeypatch, capsys):
-    """Damage in the pixels of the last image is found only if all images are looked at."""
+    """Damage in the pixels of the last image is found only if all images are decoded."""
     monkeypatch.setattr(planned_data, "OPENED", 10)
     monkeypatch.setattr(planned_data, "DECODED", 5)
     draws = np.random.default_rng(0)

@@ -51,7 +51,7 @@ class Study:
     Args:
         kind: text, images or pairs.
         place: the user's table or folder.
-        minutes: how long the study may take on this machine, roughly.
+        minutes: approximate time that the study may take on this machine.
         file: the configuration to write.
 
     Attributes:
@@ -184,7 +184,7 @@ def init_text(
 
     Args:
         table: the table.
-        minutes: how long the study may take on this machine, roughly.
+        minutes: approximate time that the study may take on this machine.
         file: the configuration to write; rows that are kept, if not all of them, are written beside it.
         text, label, positive: columns; None: found by their names and contents.
 

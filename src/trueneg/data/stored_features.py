@@ -1,4 +1,4 @@
-"""The vectors that a frozen tower makes of all images or texts of a source, computed once and shared by all runs."""
+"""A frozen tower's vectors of all images or texts of a source, computed once and shared by all runs."""
 
 import contextlib
 import json

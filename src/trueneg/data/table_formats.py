@@ -45,7 +45,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     Args:
         path: the file.
         columns: names of the columns; None: all.
-        restricted: whether names of other columns are not shown: without a header, they are values.
+        restricted: whether to hide the names of other columns, which are values if the file has no header.
 
     Raises:
         UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be read.

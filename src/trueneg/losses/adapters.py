@@ -137,7 +137,7 @@ class RankingLoss(CrossModalLoss):
 
     Raises:
         ValueError: if the scale, the chunk size or the mini-batch size is not positive, the contrast is unknown, a guide is given
-            but not needed, it needs to tokenise texts but cannot, or its vectors do not have one length.
+            but not needed, it needs to tokenise texts but cannot, or its vectors differ in length.
 
     Example:
         >>> from trueneg.losses import Debiased
@@ -357,7 +357,7 @@ class GuideVectors(nn.Module):
         vectors: a vector, (D,), for each text.
 
     Raises:
-        ValueError: if the model cannot tokenise texts, or the vectors do not have one length.
+        ValueError: if the model cannot tokenise texts, or the vectors differ in length.
     """
 
     def __init__(self, model: Any, vectors: Mapping[str, Tensor]):

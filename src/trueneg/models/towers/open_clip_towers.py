@@ -39,8 +39,8 @@ class OpenClipTower(Tower):
     def build(cls, settings: Mapping[str, Any]) -> "OpenClipTower":
         """Create the model with random weights, those of a tag of open_clip, or those of a file, and keep one tower.
 
-        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging Face text network. Code of
-        other people is not run.
+        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging Face text network. Custom
+        code is never run.
 
         Raises:
             UserError: if open_clip is missing, or the model or its weights are unknown, cannot be obtained, or do not fit.
@@ -124,7 +124,7 @@ class OpenClipTexts(OpenClipTower):
     """A text tower with its tokenizer and its projection into the space shared with images; vectors are not normalised.
 
     Texts are padded to ``maximum_tokens``, as open_clip does, unless padding cannot change their vectors. So for a network
-    that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` makes other vectors.
+    that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` gives different vectors.
     """
 
     OTHER: ClassVar = {"vision_cfg": {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}}
