@@ -118,7 +118,7 @@ def check_language_models(
     """Create or load the language models of a study, count tokens, list models to download, and estimate the time.
 
     Args:
-        study: the text study.
+        study: the likelihood study.
         sentences: table with ``patient`` and ``sentence``; None: the reports have not been split yet.
         missing: names of the models whose scores are missing.
         machine: the speed of this machine.

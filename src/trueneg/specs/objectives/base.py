@@ -275,7 +275,7 @@ class ProbabilityObjective(PairObjective):
 
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     a: Sweepable[OpenFraction] | None = Field(
-        None, description="a in η = a·p^k and its controls, instead of the text study's a and maximum; set it together with k"
+        None, description="a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set it with k"
     )
     k: Sweepable[NonNegative] | None = Field(None, description="exponent in η = a·p^k; set it together with a")
 
