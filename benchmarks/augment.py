@@ -77,7 +77,7 @@ def measure(epoch: Callable[[], Iterator]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=40, help="batches in each timing")
-    parser.add_argument("--rounds", type=int, default=5, help="timings of each variant, after one that does not count")
+    parser.add_argument("--rounds", type=int, default=5, help="timings of each variant, after a warm-up")
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
@@ -107,7 +107,7 @@ def main() -> None:
     used = {name: statistics.median(cpu for _, cpu in values[1:]) for name, values in measured.items()}
     median = {name: statistics.median(values) for name, values in speeds.items()}
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {cores} cores\n")
-    print("| variant | images/s (two views each) | slowest … fastest | × 0 workers | × all workers | CPU ms a batch |")
+    print("| variant | images/s (two views each) | slowest … fastest | × 0 workers | × all workers | CPU ms per batch |")
     print("|---|---|---|---|---|---|")
     baselines = list(median.values())[:2]
     for name, values in speeds.items():

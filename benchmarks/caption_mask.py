@@ -1,4 +1,4 @@
-"""Compare the similarities by which a frozen text tower removes negatives with what people say of captions of other photographs.
+"""Compare the similarities by which a frozen text tower removes negatives with people's ratings of captions of other photographs.
 
     snakemake figures --configfile config/studies/flickr8k_tuned.yaml
     python benchmarks/caption_mask.py results/pairs/flickr8k-*px-*.npz results/features/sentence_transformers-texts-*.npz
@@ -47,7 +47,7 @@ def main():
     own = unit[[row_of[text] for text in rated.texts]]
     drawn = captions_similarity(own, rated.text, rated.own_texts[rated.image])
     true = np.repeat(false_negatives(rated.ratings), drawn.shape[1])
-    print(f"{len(rated.image):,} rated pairs, of which people call {true.mean():.1%} true.\n")
+    print(f"{len(rated.image):,} rated pairs, of which people rate {true.mean():.1%} as true.\n")
     print("| similarity | share of a batch's negatives | rated pairs | called true |\n|---|--:|--:|--:|")
     for low, high in itertools.pairwise(EDGES):
         inside = ((drawn >= low) & (drawn < high)).ravel()

@@ -80,7 +80,7 @@ def measured(jobs: int, limit: int) -> str:
 
 
 def profiled(jobs: int) -> None:
-    """Profile a dry run, and print the functions that take most time, with and without the functions that they call."""
+    """Profile a dry run, and print the functions that take the most time, with and without the functions that they call."""
     from snakemake.cli import main
 
     with tempfile.TemporaryDirectory() as name:

@@ -46,7 +46,7 @@ def timed_cache(paths: tuple[Path, ...], resolution: int, processes: int) -> flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("folder", type=Path, help="of .jpg, .jpeg or .png files")
+    parser.add_argument("folder", type=Path, help="folder of .jpg, .jpeg or .png files")
     parser.add_argument("--resolution", type=int, default=224)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -54,7 +54,7 @@ def main() -> None:
     size = sum(len(path.read_bytes()) for path in paths)
     processes = len(os.sched_getaffinity(0))
     print(f"{len(paths):,} images, {size / 1e6:,.0f} MB, to {arguments.resolution} pixels, {processes} cores\n")
-    print("| round | Pillow, thrown away (s) | Pillow, handed back (s) | cache (s) | cache / thrown away | cache / handed back |")
+    print("| round | Pillow, discarded (s) | Pillow, returned (s) | cache (s) | cache / discarded | cache / returned |")
     print("|---|---|---|---|---|---|")
     ratios = []
     for number in range(1, arguments.rounds + 1):

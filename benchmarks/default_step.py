@@ -54,12 +54,12 @@ def convolution_share(run: SimCLR) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=20, help="turns of each")
+    parser.add_argument("--epochs", type=int, default=20, help="timed epochs of each variant")
     parser.add_argument("--objectives", nargs="+", default=["CL", "DCL", "HCL", "BCL", "Oracle"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}\n")
-    print("| objective | plain, ms an update | compiled | compiled / plain | convolutions, share of plain |")
+    print("| objective | plain, ms per update | compiled | compiled / plain | convolutions, share of plain |")
     print("|---|---|---|---|---|")
     for objective in arguments.objectives:
         plain, compiled = training(objective, False), training(objective, True)

@@ -81,7 +81,7 @@ def whole_step(batch: int, embed: Callable[..., Tensor]) -> Callable[[], object]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="timings of each variant, after one that does not count")
+    parser.add_argument("--rounds", type=int, default=3, help="timings of each variant, after a warm-up")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="intra-op threads")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -103,7 +103,7 @@ def main() -> None:
             products.append(product_rate())
             rates[name, batch].append(rate)
             shares[name, batch].append(2 * rate / (products[-2] + products[-1]))
-    print(f"torch {torch.__version__}, {arguments.threads} threads, {flops / 3e9:.2f} GFLOP a forward pass")
+    print(f"torch {torch.__version__}, {arguments.threads} threads, {flops / 3e9:.2f} GFLOP per forward pass")
     print(f"float32 matrix product of side {SIDE}: {statistics.median(products):.0f} GFLOP/s\n")
     print("| variant | views | GFLOP/s | views/s | share of the product | lowest … highest |")
     print("|---|---|---|---|---|---|")

@@ -3,9 +3,9 @@
     pip install lightly
     python benchmarks/engine.py --device cuda --table benchmarks/engine.md
 
-The run is CL on CIFAR10-0.1 of ``config/papers/ssd.yaml``: 27,500 images of 32×32, two views, 128 images an update. Pixels are
-random, which does not affect speed. An epoch of each variant, including its draws of augmentations, is timed after one that does
-not count, ``--rounds`` times in turns. The share is that of a large bfloat16 (CPU: float32) matrix product on the same device;
+The run is CL on CIFAR10-0.1 of ``config/papers/ssd.yaml``: 27,500 images of 32×32, two views, 128 images per update. Pixels are
+random, which does not affect speed. An epoch of each variant, including its draws of augmentations, is timed after a warm-up
+epoch, ``--rounds`` times in turns. The share is that of a large bfloat16 (CPU: float32) matrix product on the same device;
 operations are counted as three forward passes of the network. lightly's step has its own network, transforms and loss, and loader
 processes, one for each core.
 """
@@ -75,7 +75,7 @@ class Pixels(Dataset):
 
 
 class Lightly:
-    """SimCLR of lightly's parts, as its CIFAR-10 benchmark combines them."""
+    """SimCLR built from lightly's parts, as its CIFAR-10 benchmark combines them."""
 
     def __init__(self, images: torch.Tensor, batch_size: int, device: torch.device, half: bool) -> None:
         pixels = Pixels(images.permute(0, 2, 3, 1).cpu().numpy())
@@ -114,7 +114,7 @@ def product_rate(device: torch.device) -> float:
 
 
 def beside(rank: int, arguments: argparse.Namespace, compiled: bool, barrier, results) -> None:
-    """Train an epoch beside other processes, after one that does not count, and put the views per second into ``results``."""
+    """Train an epoch beside other processes, after a warm-up epoch, and put the views per second into ``results``."""
     torch.set_num_threads(1)
     run = training(arguments, compiled)
     run.train_epoch()
@@ -163,7 +163,7 @@ def main() -> None:
         "",
         f"    python benchmarks/engine.py --device {arguments.device} --rounds {arguments.rounds}",
         "",
-        f"ResNet-18, {len(images):,} images of 32×32, {arguments.batch_size} an update; {flops / 3e9:.2f} GFLOP a forward pass. "
+        f"ResNet-18, {len(images):,} images, 32×32, {arguments.batch_size} per update; {flops / 3e9:.2f} GFLOP per forward pass. "
         f"{processor}; Python {platform.python_version()}, torch {torch.__version__}.",
         f"A {dtype} matrix product of side {SIDE:,} reaches {product / 1e12:.1f} TFLOP/s.",
         "",

@@ -156,10 +156,10 @@ def measured(source: PairSource, path: Path, arguments: argparse.Namespace) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each way, after one that does not count")
+    parser.add_argument("--rounds", type=int, default=3, help="timings of each variant, after a warm-up")
     parser.add_argument("--threads", type=int, default=1, help="intra-op threads; the reader is one more")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--folder", default=".", help="on the disk that is to be measured")
+    parser.add_argument("--folder", default=".", help="folder on the disk to measure")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

@@ -1,4 +1,4 @@
-"""Print how small a difference some number of seeds detects, from the committed rows of a pilot on two seeds.
+"""Print the smallest difference that a number of seeds detects, from the committed rows of a pilot on two seeds.
 
     python benchmarks/power.py evidence/tuned_baseline_small --pilot 100 101 --seeds 12
 

@@ -23,7 +23,7 @@ NO_CODE = (
 
 
 def code_lines(text: str) -> int:
-    """Count the lines that contain code; a statement over three lines counts as three.
+    """Count the lines that contain code; a statement that spans three lines counts as three.
 
     Args:
         text: source of a Python module.

@@ -1,6 +1,6 @@
-"""A pretended GPU for machines without one: tensors that it holds have a shape, a type and a device, but no values.
+"""A simulated GPU for machines without one: its tensors have a shape, a type and a device, but no values.
 
-What runs on the CPU, such as drawing batches, runs as always. Operations on the pretended device fail like on a real one if an
+What runs on the CPU, such as drawing batches, runs as usual. Operations on the simulated device fail as on a real one if an
 operand lies on the CPU, and always if they need values: ``.item()``, ``bool()``, ``nonzero``, boolean masks as indices, copies to
 the CPU. On a real device these work, but wait for all its work. Indices on the CPU are not found, and autocast is off, because it
 needs a driver.

@@ -57,7 +57,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def settings_of(objective: dict[str, Any] | None = None, **sections: Any) -> dict[str, dict[str, Any]]:
-    """The settings with another objective, which leaves out same texts as text studies do, and with changes to other sections."""
+    """The settings with another objective, which leaves out equal texts like text studies, and with changes to other sections."""
     changed = copy.deepcopy(SETTINGS)
     for name, values in sections.items():
         changed[name] = changed.get(name, {}) | values

@@ -200,7 +200,7 @@ def test_size(run, tmp_path):
 
 
 def test_caption_mask(run, tmp_path):
-    """The raters call true what shows the same thing at the same place, which has a similarity of 1; 0 if it shares neither."""
+    """Raters call pairs true that show the same thing at the same place: similarity 1; 0 if they share neither."""
     source, vectors = test_rating_runs.SOURCE, tmp_path / "vectors.npz"
     write_pairs(source, tmp_path / "pairs.npz")
     halves = ["test", "train"] * 29 + ["validation"] * 2

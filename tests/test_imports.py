@@ -100,7 +100,7 @@ class Sources:
         """Map each module that imports by string to the modules that it may import.
 
         Raises:
-            AssertionError: if nothing tells what a call imports.
+            AssertionError: if it cannot be determined what a call imports.
         """
         imported = defaultdict(set)
         for module, tree in self.trees.items():

@@ -1,4 +1,4 @@
-"""A world for image–text tests: noisy textures somewhere in small images, and reports that say which, with all truth known."""
+"""A synthetic world for image–text tests: small images of noisy textures, and reports that name them; the truth is known."""
 
 import copy
 from typing import Any

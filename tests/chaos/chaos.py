@@ -187,7 +187,7 @@ def works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def unreadable(results: Path) -> list[str]:
-    """Return the files that cannot be read to their end, each with the error."""
+    """Return the files that cannot be read completely, each with the error."""
     errors = []
     for path in results.rglob("*.*"):
         try:

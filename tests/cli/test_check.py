@@ -155,7 +155,7 @@ def test_views_smaller_than_the_images_cost_what_their_pixels_cost():
 
 
 def test_tasks_that_train_on_images_in_each_epoch_are_estimated_for_gpus(tmp_path, monkeypatch, capsys):
-    """ResNet-50 has 8.17 GFLOP at 224 pixels; fine-tuning passes backwards, too, which counts as two forward passes."""
+    """ResNet-50 has 8.17 GFLOP at 224 pixels; fine-tuning adds a backward pass, which counts as two forward passes."""
     monkeypatch.chdir(tmp_path)
     path = ROOT / "config/studies/reco.yaml"
     study = read_configuration([path]).studies["reco"]

@@ -61,7 +61,7 @@ def refused_by_job(studies):
 
 
 def spoil(kind, folder):
-    """Spoil a BERT's folder in one way."""
+    """Damage a BERT's folder in one way."""
     weights = Path(folder, "model.safetensors")
     if kind == "roberta":
         RobertaModel(RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(
@@ -245,7 +245,7 @@ def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
 
 @pytest.mark.parametrize("options", [[], ["--images"]])
 def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(options, tmp_path, monkeypatch, capsys):
-    """Damage in the pixels of the last image is found only if all images are looked at."""
+    """Damage in the pixels of the last image is found only if all images are decoded."""
     monkeypatch.setattr(planned_data, "OPENED", 10)
     monkeypatch.setattr(planned_data, "DECODED", 5)
     draws = np.random.default_rng(0)

@@ -30,7 +30,7 @@ def _in_empty_folder(tmp_path, monkeypatch):
 
 
 def checked_apart(path="", **studies):
-    """Check studies in a fresh process, which reaches no hub, and return its output and its errors."""
+    """Check studies in a fresh process that cannot reach the hub, and return its output and errors."""
     Path("study.yaml").write_text(yaml.safe_dump(studies))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, *sys.path])), "HF_HOME": "hub"}
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9"}
@@ -123,7 +123,7 @@ def test_vectors_of_a_guide_are_checked(capsys):
     study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": {"name": "guided", "guide": guide}})
     code, error = checked(capsys, {"tiny": study})
     assert code == 1
-    assert all(fact in error for fact in ("vectors.npy", "1,797 vectors of zeros"))
+    assert all(fact in error for fact in ("vectors.npy", "1,797 zero vectors"))
 
 
 def test_vectors_without_regions_are_refused_where_the_similarity_needs_them(capsys):

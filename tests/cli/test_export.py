@@ -74,7 +74,7 @@ def export(results, run, folder):
 
 
 def perturbed(network):
-    """Return the network in evaluation mode, with weights and statistics that hide no mistake."""
+    """Return the network in evaluation mode, with random weights and statistics, which would expose mistakes."""
     with torch.no_grad():
         for name, value in network.state_dict().items():
             if value.is_floating_point() and "running_var" not in name:

@@ -110,11 +110,11 @@ def test_images_with_classes():
         (questions(30), "30 usable rows"),
         (
             questions().rename(columns={"topic": "kind"}).assign(tone=TOPICS * 50),
-            "several columns that may be labels: kind, tone",
+            "several columns that may contain labels: kind, tone",
         ),
         (
             questions().drop(columns="topic").assign(customer="John Smith " + pd.Series(map(str, range(300)))),
-            "texts that may belong to them: customer",
+            "possible columns of positives: customer",
         ),
         (questions().assign(topic="all"), "same label in all rows"),
         (questions().assign(message="Where is my order?"), "no column of different texts"),
@@ -277,7 +277,7 @@ def test_images_that_are_missing_are_left_out(capsys):
     assert "left out: 50 images that are not in photos" in capsys.readouterr().out
     assert len(pd.read_csv(read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table)) == 250
     assert init("pairs", "table.csv", "--images", ".", "--output", "other.yaml") == 1
-    assert "none of the 300 images" in capsys.readouterr().err
+    assert "lacks all 300 images" in capsys.readouterr().err
 
 
 def test_a_study_never_has_the_name_of_a_shipped_one():

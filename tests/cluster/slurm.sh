@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A one-node Slurm with two pretended GPUs that lives exactly as long as a command:
+# A one-node Slurm with two simulated GPUs that lives exactly as long as a command:
 #
 #     tests/cluster/slurm.sh sinfo
 #     tests/cluster/slurm.sh bash          # to look around

@@ -225,7 +225,7 @@ def test_training_can_start_from_released_projections():
 
 
 def test_the_ids_of_runs_are_those_of_earlier_versions():
-    """Changed ids would make every finished run of a user train again."""
+    """Changed ids would force users to retrain every finished run."""
     ids = [run_id(run, "checksum") for run in all_runs("world", study_of())]
     assert ids == ["a7c14b6d481b", "bdab15f560cb", "34323aba21ee", "a8b814c000c3", "19d8148cb288", "05a2fcc4a662"]
 

@@ -164,7 +164,7 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
     expected = (
         r"is damaged \(.*truncated.*\)\. Replace the file",
         r"is in another format .*, or not an image .*; expected a PNG, JPEG",
-        r"is of an unusual variant .*\. Convert it",
+        r"is in an unsupported variant .*\. Convert it",
         r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):

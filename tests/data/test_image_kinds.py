@@ -239,7 +239,7 @@ def twelve_bits():
 FRAMES = [picture(seed, 8, 8) for seed in range(3)]
 MORE = {"save_all": True, "append_images": FRAMES[1:]}
 LONG_TEXT = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2**21)))
-UNUSUAL = "is of an unusual variant .*raw, preview.* Convert it"
+UNUSUAL = "is in an unsupported variant .*raw, preview.* Convert it"
 LEVELS_16 = Image.fromarray(np.array([[0, 2048, 4095, 1000]], np.uint16))
 LEVELS_32 = Image.fromarray(np.array([[0, 70_000]], np.int32))
 
@@ -247,7 +247,7 @@ LEVELS_32 = Image.fromarray(np.array([[0, 70_000]], np.int32))
 @pytest.mark.parametrize(
     ("content", "message", "kind"),
     [
-        (b"", "is empty, damaged or of an unusual variant; expected a PNG.* undamaged copy", "damaged"),
+        (b"", "is empty, damaged, or in an unsupported variant .*; expected a PNG.* undamaged copy", "damaged"),
         (b"cat,dog\n1,2\n", "is in another format .*, or not an image", "in formats"),
         (b"\n<!DOCTYPE html><p>404", "not an image .*web page.* download it again", "in formats"),
         (b"\0\0\0\x20ftypheic\0\0\0\0", "is in another format .*HEIC.*expected a PNG.* Convert", "in formats"),

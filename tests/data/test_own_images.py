@@ -208,7 +208,7 @@ def cut(path):
             lambda own: (own / "cat/1.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0"),
             r"own/cat/1.heic is in another format .*onvert it",
         ),
-        (lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"), r"own/dog/2.JPEG is empty, damaged .*PNG.*JPEG"),
+        (lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"), r"own/dog/2.JPEG is empty, damaged.*PNG.*JPEG"),
         (lambda own: (own / "cat/0.png").write_bytes(b""), r"own/cat/0.png .*PNG.*JPEG"),
         (lambda own: list(map(cut, (own / "dog/0.png", own / "cat/1.jpg"))), r"own/cat/1.jpg .*damaged"),
         (lambda own: (own / "cat/4.png").symlink_to("x"), r"own/cat/4.png .*no readable content"),
@@ -254,7 +254,7 @@ def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
 def test_a_class_in_one_split_only_is_named(tmp_path, missing, present):
     write_classes(tmp_path / present, images=1)
     write_classes(tmp_path / missing, CLASSES[:2], images=1)
-    with pytest.raises(UserError, match=r"class dog is missing in some; expected the same classes in train and test \(.*\b1\)"):
+    with pytest.raises(UserError, match=r"class dog is not in all splits; expected the same classes in train and test \(.*\b1\)"):
         load_folder(tmp_path)
 
 
@@ -399,8 +399,8 @@ def test_metadata_without_class_names_is_ignored(tmp_path, metadata):
         ([0, -1], r"row 1 .* is -1; expected 0 to "),
         ([0, 2**62], r"row 1 .* is 4611686018427387904; expected 0 to 2147483648"),
         ([None, 0], r"1 of 2 images have no label, first in row 0"),
-        ([0, 2], "up to 2, but no image has label 1"),
-        ([1, 1], "up to 1, but no image has label 0"),
+        ([0, 2], "largest label is 2, but no image has label 1"),
+        ([1, 1], "largest label is 1, but no image has label 0"),
         (["cat", None], r"1 of 2 images have no label, first in row 1"),
         (["\u00a0", " "], r"2 of 2 images have no label, first in row 0"),
         ([0.0, float("nan")], r"1 of 2 images have no label, first in row 1"),
@@ -472,10 +472,10 @@ def test_other_columns_are_reported(tmp_path, table, present):
     [
         (None, "no readable content"),
         (b"", "is empty, damaged"),
-        (b"GIF89a", "is empty, damaged .*expected a PNG"),
+        (b"GIF89a", "is empty, damaged.*expected a PNG"),
         (pngs(random_images(1))[0][:-40], "damaged"),
         (encoded(picture(0), "JPEG")[:-40], "damaged"),
-        (encoded(Image.new("F", (4, 5)), "TIFF"), "unusual variant"),
+        (encoded(Image.new("F", (4, 5)), "TIFF"), "unsupported variant"),
     ],
 )
 @pytest.mark.parametrize("row", [0, 700])

@@ -228,7 +228,7 @@ def test_many_errors_of_one_kind_do_not_hide_others(data):
         ("image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n", r"line 2 has 6 fields; expected 5.*Enclose text"),
         ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
         ("image,text,image,patient,edema,mass\n", r"exactly one column .*: image \(found image, text, image, "),
-        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2 has bytes that are not UTF-8"),
+        ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2 is not UTF-8"),
     ],
 )
 def test_a_malformed_table_is_named(data, content, message):

@@ -1,4 +1,4 @@
-"""A table has the same values in every format, and whatever is wrong with it is named with its place, its cause and a remedy."""
+"""A table has the same values in every format, and every error gives the place, the cause and a remedy."""
 
 import csv
 import datetime
@@ -28,7 +28,7 @@ SPACES = "\u00a0\u200b \ufeff"
 
 
 def write_table(path: Path, columns: dict[str, list]) -> Path:
-    """Write a table with the writers of Python and Arrow, in the format that its name tells."""
+    """Write a table with the writers of Python and Arrow, in the format given by its name."""
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending == "parquet":
         pq.write_table(pa.table(columns), path)
@@ -244,7 +244,7 @@ def test_one_patient_in_two_spellings_is_one_patient_and_leading_zeros_are_kept(
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_ids_that_were_rounded_are_refused(tmp_path, ending):
-    """Two ids of 18 digits become equal as floats: two patients would be one."""
+    """Two ids of 18 digits become equal as floats, so two patients would count as one."""
     add_images(tmp_path, "a", "b")
 
     def patients_or_error(patients, **change):

@@ -361,7 +361,7 @@ def test_only_texts_of_training_labels_are_scored(tmp_path):
     assert Counter(text_table.read_texts(settings | {"labels": None})["text"]) == Counter(
         source.sentences["sentence"][source.sentences["split"] == ""]
     )
-    with pytest.raises(UserError, match=r"dataset\.labels: .* are 5 labels in all; expected at most the 4"):
+    with pytest.raises(UserError, match=r"dataset\.labels: .* add up to 5 labels; expected at most the 4"):
         text_table.read_texts(settings | {"labels": LABELS | {"train": 3}})
 
 

@@ -161,7 +161,7 @@ def test_sets_of_labels_depend_on_their_seed_alone():
     other = label_sets([str(number) for number in range(20)], LABELS | {"seed": 6})
     assert [labels.tolist() for labels in other] != [labels.tolist() for labels in sets]
     assert [labels.tolist() for labels in label_sets("ab", None)] == [[0, 1], [], []]
-    with pytest.raises(UserError, match=r"dataset\.labels: .* are 11 labels in all; expected at most the 10 labels"):
+    with pytest.raises(UserError, match=r"dataset\.labels: .* add up to 11 labels; expected at most the 10 labels"):
         label_sets("abcdefghij", LABELS)
 
 

@@ -135,7 +135,7 @@ def test_vectors_of_zeros_are_counted(tmp_path, suffix):
     values = VERSIONS.copy()
     values[1], values[5, 0] = 0, -0.0
     values = values[:, 0] if suffix == ".parquet" else values
-    with pytest.raises(UserError, match=rf"{2 if suffix == '.parquet' else 3} vectors of zeros"):
+    with pytest.raises(UserError, match=rf"{2 if suffix == '.parquet' else 3} zero vectors"):
         read_vectors(written(tmp_path, suffix, values), None, 6, "images")
 
 

@@ -53,7 +53,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks(page: Path, section: str = "") -> Iterator[Block]:
-    """The fenced blocks of a page, or of the section with this heading of the second level, in their order."""
+    """The fenced blocks of a page, or of the section under this second-level heading, in order."""
     text = page.read_text(encoding="utf-8")
     start = text.index(f"\n## {section}\n") if section else 0
     end = text.find("\n## ", start + 1) if section else -1

@@ -1,4 +1,4 @@
-"""The site: equations are drawn, pages are made of the code, nothing comes from other hosts, no warning while it is built."""
+"""The site: equations are rendered, pages come from the code, nothing from other hosts, and the build has no warnings."""
 
 import importlib.util
 import os

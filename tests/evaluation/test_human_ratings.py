@@ -1,4 +1,4 @@
-"""Areas within anchors match scikit-learn; expert agreement, calibration and rates match plain loops."""
+"""AUCs within anchors match scikit-learn; expert agreement, calibration and rates match plain loops."""
 
 import itertools
 

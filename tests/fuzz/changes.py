@@ -45,7 +45,7 @@ def _near(value: Any, draw: random.Random) -> Any:
 
 
 def leaves(value: Any, place: Place = ()) -> Iterator[Place]:
-    """Yield the places of single values; an empty list or mapping is one too."""
+    """Yield the places of leaf values; an empty list or mapping counts as a leaf."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     inner = [found for key, part in items for found in leaves(part, (*place, key))]
     yield from inner or [place]

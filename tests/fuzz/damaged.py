@@ -116,13 +116,13 @@ def damage(target: Target, kind: str, draw: random.Random) -> None:
 
 
 def repair(target: Target, kept: Path) -> None:
-    """Put a copy of the whole file back."""
+    """Restore the intact file from a copy."""
     shutil.rmtree(target.path) if target.path.is_dir() else target.path.unlink(missing_ok=True)
     shutil.copy2(kept, target.path)
 
 
 def targets(folder: Path) -> dict[str, Target]:
-    """Write small whole files to a folder."""
+    """Write small intact files to a folder."""
     source, pairs = load_source("digits"), texture_source(patients=12)
     write_source(source, folder / "source.npz")
     write_subsets([make_subset(source, seed=0)], folder / "subsets.parquet")

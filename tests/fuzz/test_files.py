@@ -27,7 +27,7 @@ from trueneg.data.images.official_archive import fetch_archive
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Whole files, which each case damages and puts back."""
+    """Intact files, which each case damages and restores."""
     folder = tmp_path_factory.mktemp("files")
     before = os.getcwd()
     os.chdir(folder)

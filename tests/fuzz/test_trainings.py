@@ -59,7 +59,7 @@ def train_pairs(study, source):
 
 
 def accepted(configuration, name, rounds, seed):
-    """Yield configurations with one value changed that are not refused, of the sections that shape training."""
+    """Yield the accepted ones among configurations with one changed value in a section that affects training."""
     draw = random.Random(seed)
     for place in leaves(configuration):
         if place[0] != name or place[1] in ("title", "evaluation", "primary", "figures"):

@@ -122,7 +122,7 @@ def changed(name: str, entry: Entry) -> str:
 
 
 def place_of(part: str) -> str:
-    """Return where the VERSION of a part stands."""
+    """Return where the VERSION of a part is defined."""
     section, *names = part.split("/")
     if part in versions.VERSIONS or section == "decoding":
         return STAGES

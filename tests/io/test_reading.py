@@ -57,4 +57,4 @@ def test_the_remedy_of_a_file_without_permission_is_permission(tmp_path):
     with pytest.raises(UserError) as raised, reading(tmp_path, "a table", "Copy it again."):
         raise PermissionError(13, "Permission denied", str(tmp_path))
     assert "Copy it again" not in str(raised.value)
-    assert "Allow yourself to read it" in str(raised.value)
+    assert "Give yourself permission to read it" in str(raised.value)

@@ -99,7 +99,7 @@ def test_further_arguments_compile_without_a_graph_break():
 
 
 def test_no_loss_computes_in_float64_off_the_cpu():
-    """MPS has no float64, so a tensor of it on the pretended device would be an error there."""
+    """MPS has no float64, so a float64 tensor on the simulated device would be an error there."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 

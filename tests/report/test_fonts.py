@@ -1,4 +1,4 @@
-"""Figures use installed fonts for characters that DejaVu Sans lacks, and name in the log what none of them has."""
+"""Figures use installed fonts for characters that DejaVu Sans lacks, and the log lists characters that no font has."""
 
 import logging
 import warnings

@@ -1,4 +1,4 @@
-"""Candidates of a selection: means and intervals over the seeds that all share match scipy; ties are marked."""
+"""Candidates of a selection: means and intervals over the seeds that all candidates share match scipy; ties are marked."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scoring on a pretended GPU, and on the CPU in the precision of a GPU."""
+"""Scoring on a simulated GPU, and on the CPU in the precision of a GPU."""
 
 import copy
 

@@ -162,7 +162,7 @@ class TestPairs:
     def test_vectors_of_texts_and_images_need_one_space(self, pairs):
         source, _, folder = pairs
         other = vectors_of(folder / "other.npy", len(source.images), dimensions=4)
-        with pytest.raises(UserError, match="4 for images and 6 for sentences dimensions; use one space"):
+        with pytest.raises(UserError, match="4 for images and 6 for sentences dimensions; use towers of one space"):
             self.started(pairs, OBJECTIVES[0], self.towers(pairs) | {"encoder": other})
 
     @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective["name"])

@@ -1,4 +1,4 @@
-"""Runs of text training: hidden labels and unseen texts change nothing, interrupted runs resume bit for bit, and two towers."""
+"""Text training, with one or two towers: hidden labels and unseen texts change nothing, interrupted runs resume bit for bit."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Studies on data of which a seventh is damaged: what is left out is said by the check, in the log and on the page."""
+"""Studies on data of which a seventh is damaged: the check, the log and the page report what is left out."""
 
 import json
 import re

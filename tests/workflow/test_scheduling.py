@@ -1,4 +1,4 @@
-"""On several devices, for which the resource ``gpu`` stands here, all are kept busy and the longest jobs start first."""
+"""All devices (here, units of the resource ``gpu``) are kept busy, and the longest jobs start first."""
 
 import json
 import subprocess

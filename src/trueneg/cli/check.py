@@ -55,7 +55,7 @@ def describe(name: str, studies: Mapping[str, Study], results: Path, machine: Pa
         every_image: whether to decode all of the user's own images that have not been read yet.
 
     Raises:
-        UserError: whatever a job would refuse and can be known before training: data, networks, language models, numbers of
+        UserError: for all that a job would refuse and that is known before training: data, networks, language models, numbers of
             updates; also if the protocol is not committed.
     """
     study = studies[name]

@@ -1,4 +1,4 @@
-"""Write a study of the user's own data: what the data show is filled in, and its size fits a given time."""
+"""Write a study of the user's own data: fill in what the data reveal, and size it to fit a given time."""
 
 import json
 import os
@@ -51,7 +51,7 @@ class Study:
     Args:
         kind: text, images or pairs.
         place: the user's table or folder.
-        minutes: how long the study may take on this machine, roughly.
+        minutes: approximate time that the study may take on this machine.
         file: the configuration to write.
 
     Attributes:
@@ -76,7 +76,7 @@ class Study:
         if not path.parent.is_dir():
             raise UserError(f"The folder {path.parent} does not exist. Create it, or choose another file with --output.")
         if path.exists():
-            raise UserError(f"{path} exists, and is not overwritten. Choose another file with --output, or remove it.")
+            raise UserError(f"{path} already exists and is not overwritten. Choose another file with --output, or remove it.")
         return path
 
     def sample(self, labels: pd.Series, unit: str) -> pd.Series:
@@ -87,7 +87,7 @@ class Study:
         """
         if len(labels) < FEWEST:
             problem = f"{self.place} has {len(labels):,} usable {unit}; expected at least {FEWEST}"
-            raise UserError(f"{problem}, because with fewer, next to none are held out to measure with.")
+            raise UserError(f"{problem}, because with fewer, almost none would be held out for evaluation.")
         most = max(FEWEST, int(FOR_TOWERS * self.seconds / SAMPLE[self.kind]))
         if len(labels) <= most:
             return labels
@@ -98,7 +98,7 @@ class Study:
         return kept
 
     def write(self, template: str, tuned: int, **fields: Any) -> str:
-        """Write the configuration and what stands beside it; return what was found, and the next commands.
+        """Write the configuration and the files beside it; return what was found, and the next commands.
 
         Args:
             template: name of the template.
@@ -184,7 +184,7 @@ def init_text(
 
     Args:
         table: the table.
-        minutes: how long the study may take on this machine, roughly.
+        minutes: approximate time that the study may take on this machine.
         file: the configuration to write; rows that are kept, if not all of them, are written beside it.
         text, label, positive: columns; None: found by their names and contents.
 
@@ -200,10 +200,10 @@ def init_text(
     if label is None and positive is None:
         label = _label(table, rows.drop(columns=texts), bool(partners))
     if label is None and positive is None and not partners:
-        others = f"; texts that may belong to them: {', '.join(texts[1:])}" if texts[1:] else ""
+        others = f"; possible columns of positives: {', '.join(texts[1:])}" if texts[1:] else ""
         problem = f"{table} has texts in {texts[0]}, but no labels (columns: {', '.join(_names(rows))}{others})"
         raise UserError(
-            f"{problem}: nothing tells which texts are alike. Choose a column with --label or --positive, or add one."
+            f"{problem}, so it is unknown which texts belong together. Choose a column with --label or --positive, or add one."
         )
     study.describe(rows, texts[0], "texts")
     if label is None:
@@ -223,7 +223,7 @@ def init_text(
 
 
 def init_images(folder: Path, minutes: float, file: Path) -> str:
-    """Write a study of a folder's images, as :func:`init_text`; images that are kept, if not all, are linked beside the file."""
+    """Write a study of a folder's images, as :func:`init_text`; if only some are kept, they are linked in a folder next to it."""
     from trueneg.data.decoding import UnreadableImageError, open_image
 
     study, listed = Study("images", folder, minutes, file), image_folder.listed(folder)
@@ -261,7 +261,7 @@ def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str 
     image = images[0]
     here = {name: (folder / name.replace("\\", "/")).is_file() for name in rows[image].unique() if name}
     if not any(here.values()):
-        raise UserError(f"{folder} has none of the {len(here):,} images that {table} names, such as {next(iter(here), 'none')}.")
+        raise UserError(f"{folder} lacks all {len(here):,} images in {table}, such as {next(iter(here), 'none')}; fix --images.")
     text = _texts(table, rows.drop(columns=images), text)[0]
     group = next((name for known in GROUPS for name in _names(rows) if name.lower() == known and name not in (image, text)), None)
     cells = {name: rows[name].str.lower().value_counts() for name in _names(rows) if name != group}
@@ -288,7 +288,7 @@ def _table(path: Path) -> pd.DataFrame:
     rows = read_columns(path, None)
     if len(rows.columns) == 1 and ";" in rows.columns[0]:
         raise UserError(
-            f"{path} has one column, {rows.columns[0]}. Separate the columns with commas, or rename it to .tsv for tabs."
+            f"{path} has one column, {rows.columns[0]}. Separate columns with commas, or with tabs and name the file .tsv."
         )
     return rows
 
@@ -317,12 +317,12 @@ def _texts(table: Path, rows: pd.DataFrame, chosen: str | None) -> list[str]:
     if not found:
         values = ", ".join(f"{name}: {rows[name].nunique():,}" for name in _names(rows))
         problem = f"{table} has no column of different texts with several words each (different values: {values})"
-        raise UserError(f"{problem}. If one has texts nevertheless, choose it with --text.")
+        raise UserError(f"{problem}. If a column does contain texts, choose it with --text.")
     return found
 
 
 def _label(table: Path, rows: pd.DataFrame, has_pairs: bool) -> str | None:
-    """Return the column of labels, if there is one: with a well-known name or, without pairs, the only one that may be."""
+    """Return the label column, if any: one with a well-known name or, without pairs, the only one that could hold labels."""
     named = _likely([name for name in _names(rows) if name.lower() in LABELS], LABELS)
     if named or has_pairs:
         return next(iter(named), None)
@@ -330,7 +330,7 @@ def _label(table: Path, rows: pd.DataFrame, has_pairs: bool) -> str | None:
     numbers = {name for name in counts if rows[name].str.fullmatch(r"[\d\s.,:/+-]*").all()}
     found = [name for name in counts if name not in numbers and 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL]
     if len(found) > 1:
-        raise UserError(f"{table} has several columns that may be labels: {', '.join(found)}. Choose one with --label.")
+        raise UserError(f"{table} has several columns that may contain labels: {', '.join(found)}. Choose one with --label.")
     return next(iter(found), None)
 
 

@@ -63,14 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     pictures = inits.add_parser("images", help="images in one folder per class")
     for form in (texts, pairs):
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
-        form.add_argument("--text", metavar="COLUMN", help="column of the texts, if it is not found")
-    texts.add_argument("--label", metavar="COLUMN", help="column of the labels, if it is not found")
-    texts.add_argument("--positive", metavar="COLUMN", help="column of texts that belong to the first, instead of labels")
+        form.add_argument("--text", metavar="COLUMN", help="column of the texts, if it is not detected")
+    texts.add_argument("--label", metavar="COLUMN", help="column of the labels, if it is not detected")
+    texts.add_argument("--positive", metavar="COLUMN", help="column of the texts to pair with the first ones, instead of labels")
     pairs.add_argument("--images", type=Path, required=True, metavar="FOLDER", help="folder of the images")
-    pictures.add_argument("folder", type=Path, help="folder of the class folders, or of train, val and test with these")
+    pictures.add_argument("folder", type=Path, help="folder with a subfolder per class, or with train, val and test of this form")
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
-        form.add_argument("--minutes", type=float, default=15.0, help="how long the study may take here, roughly (15)")
-        form.add_argument("--output", type=Path, default=Path("my_study.yaml"), help="configuration to write (my_study.yaml)")
+        form.add_argument("--minutes", type=float, default=15.0, help="approximate duration on this machine (default: 15)")
+        form.add_argument("--output", type=Path, default=Path("my_study.yaml"), help="file to write (default: my_study.yaml)")
         form.set_defaults(command=writes)
     runs = commands.add_parser("runs", help="list the runs of each study with their state and metrics")
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     whys.set_defaults(command=_why)
     encoders = commands.add_parser("export", help="write a trained encoder with its projection for use elsewhere")
     encoders.add_argument("run", help="id of a finished run, or its first characters")
-    encoders.add_argument("folder", type=Path, help="new folder, which gets the subfolders image and text")
+    encoders.add_argument("folder", type=Path, help="new folder; the encoders are written to its subfolders image and text")
     encoders.set_defaults(command=_export_encoders)
     actions = commands.add_parser("rows", help="export finished runs without weights, or import them").add_subparsers(
         required=True, metavar="ACTION"

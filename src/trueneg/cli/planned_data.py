@@ -110,7 +110,7 @@ def planned_images(studies: Any, dataset: Mapping[str, Any], seed: int, results:
 def planned_pairs(
     studies: Mapping[str, Any], dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
 ) -> PlannedData:
-    """Describe the images and sentences of a data set, and check the user's own table and images if they were not joined yet.
+    """Describe the images and sentences of a data set, and check the user's own table and images if not yet joined.
 
     Raises:
         UserError: if the user's own table or images cannot be used, or joined pairs are damaged.
@@ -159,10 +159,10 @@ def planned_pairs(
 def planned_texts(
     studies: Mapping[str, Any], dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
 ) -> PlannedData:
-    """Describe the texts of a data set, and read them if that was not done yet.
+    """Describe the texts of a data set, and read them if they have not been read yet.
 
     Raises:
-        UserError: if they cannot be used.
+        UserError: if the texts cannot be used.
     """
     texts, module = data_input.of_texts(dataset), importlib.import_module(f"trueneg.data.texts.{dataset['source']}")
     inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]

@@ -82,7 +82,7 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
 def check_towers(runs: Iterable[tuple[Run, PlannedData]]) -> list[str]:
     """Check the towers of all runs, and list those that must be downloaded.
 
-    The libraries of the towers are slow to import and need much memory, so only a process of its own imports them.
+    The libraries of the towers are slow to import and need much memory, so only a separate process imports them.
 
     Raises:
         UserError: as in the job that computes or trains a tower.
@@ -118,7 +118,7 @@ def check_language_models(
     """Create or load the language models of a study, count tokens, list models to download, and estimate the time.
 
     Args:
-        study: the text study.
+        study: the likelihood study.
         sentences: table with ``patient`` and ``sentence``; None: the reports have not been split yet.
         missing: names of the models whose scores are missing.
         machine: the speed of this machine.

@@ -133,7 +133,7 @@ def _named(path: Path, line: int | None) -> set[str]:
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if line is not None and not 2 <= line <= len(table) + 1:
-        raise UserError(f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1}, below the header.")
+        raise UserError(f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1} (line 1 is the header).")
     lines = table if line is None else table.iloc[[line - 2]]
     return {run for column in ("runs", "baseline runs") for text in lines.get(column, ()) for run in text.split()}
 

@@ -43,7 +43,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
     texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
     for name, study in configuration.studies.items():
         if name in RESERVED_NAMES:
-            yield f"{name} is not allowed as the name of a study: results/{name} is reserved"
+            yield f"{name} is not allowed as the name of a study, because results/{name} is reserved; choose another name"
         for kind, check in CHECKS:
             if isinstance(study, kind):
                 yield from (f"{name}.{mistake}" for mistake in check(study, texts))
@@ -152,7 +152,7 @@ def _follower(study: TrainedStudy, follower: str, family: str, tuned: Collection
             type(adopted).model_validate(adopted.model_dump())
         except ValidationError as error:
             problem = error.errors()[0]["msg"].removeprefix("Value error,")
-            yield f"{key} is {family!r}, with whose values objectives.{follower}{problem}; a list of one value is taken over too"
+            yield f"{key} is {family!r}, but with its values, objectives.{follower}{problem}; a list of one value is adopted, too"
 
 
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:

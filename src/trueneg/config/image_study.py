@@ -64,13 +64,13 @@ class DatasetSettings(Settings):
     rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
     test: OpenFraction | None = Field(
-        None, description="fraction held out if there are no official test images: required for own images; none for digits: 0.25"
+        None, description="fraction held out if there are no official test images; required for own images; none: 0.25 for digits"
     )
     validation: Share = Field(0.1, description="fraction of the training images held out, unless the data have a split; 0: none")
     unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
     skip_incomplete: SkipIncomplete = Field(
         False,
-        description="for own images; true: skip up to a tenth, if unreadable; a number or share: up to so many; false: refuse",
+        description="own images: how many unreadable ones to skip at most; a number, a share, true (a tenth) or false (none)",
     )
 
     @property
@@ -80,7 +80,7 @@ class DatasetSettings(Settings):
 
 
 class ProjectionSettings(Settings):
-    """Projection head, removed after training; on a frozen tower it is all that is trained, and stays."""
+    """Projection head, removed after training; on a frozen tower, only the head is trained, and it is kept."""
 
     name: Sweepable[Literal["mlp", "residual", "linear"]] = Field(
         "mlp", description="mlp: two layers; residual: the features plus two layers that start at 0; linear: one layer"
@@ -108,7 +108,7 @@ class TrainingSettings(SharedTrainingSettings):
     learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
-    temperature: Sweepable[Positive] = Field(0.5, description="t: similarities are divided by it; the papers' γ is 1/√t")
+    temperature: Sweepable[Positive] = Field(0.5, description="t: temperature, which divides similarities; the papers' γ is 1/√t")
     compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
 
 
@@ -119,7 +119,7 @@ class ImageContrast(PrimarySettings):
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: OracleName = Field(
-        None, description="objective whose gain is the headroom; none, to be stated without dataset.unlabelled: unknown headroom"
+        None, description="objective whose gain is the headroom; none: unknown headroom; required without dataset.unlabelled"
     )
 
 

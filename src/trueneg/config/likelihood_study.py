@@ -82,7 +82,7 @@ class EtaSettings(Settings):
 
 
 class LikelihoodStudy(Study):
-    """A text study: sentence likelihoods, class probabilities derived from them, and their agreement with known classes."""
+    """A likelihood study: sentence likelihoods, class probabilities derived from them, and their agreement with known classes."""
 
     kind: Literal["likelihood"] = Field(description="likelihood: compute likelihoods and class probabilities of sentences")
     reports: AnyText

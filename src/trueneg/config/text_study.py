@@ -55,7 +55,7 @@ class TextContrast(PrimarySettings):
 
 
 class TextFigures(Settings):
-    """Optional figures; there are none of texts yet."""
+    """Optional figures; text studies have none yet."""
 
 
 class TextStudy(TrainedStudy):

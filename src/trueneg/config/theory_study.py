@@ -48,7 +48,7 @@ class SweepSettings(Settings):
     slides: list[Slide] = Field([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide")
     temperatures: NonEmpty[Positive] = Field([0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t")
     released_temperatures: NonEmpty[Annotated[Real, Field(ge=LOWEST_RELEASED_TEMPERATURE)]] = Field(
-        [0.4, 0.5, 0.6, 0.7, 0.8, 1.0], description="errors against t for the process of the simulation code of BCL's authors"
+        [0.4, 0.5, 0.6, 0.7, 0.8, 1.0], description="errors against t, for the process in the simulation code of the BCL authors"
     )
     assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
     shown_class_probabilities: NonEmpty[Probability] = Field([0.1, 0.3, 0.5], description="jump of BCL's Eq. 10: τ⁺")

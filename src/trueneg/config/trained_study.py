@@ -112,7 +112,7 @@ class Tuning(Settings):
     )
     by: MeasurementSettings | None = Field(None, description="measurement to select by; none: that of `primary`")
     follow: dict[Name, str] = Field(
-        {}, description="tuned objective whose winning values an untuned one takes over where its own setting is the default"
+        {}, description="for an untuned objective, the tuned one whose winning values it adopts for settings at their default"
     )
     winners: PathText | None = Field(None, description="winners.json of an earlier first stage, which is then not run")
 
@@ -123,7 +123,7 @@ class Published(Settings):
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")
     task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
-    methods: dict[str, str] = Field({}, description="value in the `method` column for each objective or variant named otherwise")
+    methods: dict[str, str] = Field({}, description="value in the `method` column of each objective or variant with another name")
     settings: dict[str, str] = Field(
         {}, description="value in the `setting` column for each data set; empty: compare with the primary contrast's data set"
     )

@@ -120,19 +120,19 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
                 image = Image.open(io.BytesIO(encoded), formats=FORMATS)
         except Image.UnidentifiedImageError:
             if not encoded or encoded.startswith(BEGINNINGS):
-                raise UnreadableImageError(f"is empty, damaged or of an unusual variant; {EXPECTED}") from None
+                raise UnreadableImageError(f"is empty, damaged, or in an unsupported variant of its format; {EXPECTED}") from None
             problem = f"is in another format (such as HEIC or DICOM), or not an image (such as a web page); {EXPECTED}"
             raise UnreadableImageError(problem, f"{CONVERT[:-1]}, or download it again.", OTHER_FORMAT) from None
         # The further pictures of an MPO file are other views or depth maps.
         if image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
-            raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as a file.", OTHER_FORMAT)
+            raise UnreadableImageError(f"has {frames:,} pages or frames; expected one", "Save one as its own file.", OTHER_FORMAT)
         tags = getattr(image, "tag_v2", {})
         is_preview = tags.get(254, 0) & 1 or 50706 in tags  # the latter of a raw photograph
         # Pillow compares a transparent level with levels scaled to 8 bits, and neither scales 12 bits nor inverts 16.
         is_keyed = image.format == "PNG" and image.mode != "P" and encoded[24] in (2, 4, 16) and "transparency" in image.info
         is_unscaled = image.mode.startswith("I;16") and (tags.get(258, (16,)), tags.get(262, 1)) != ((16,), 1)
         if is_preview or is_keyed or is_unscaled or (image.format == "TIFF" and image.mode in ("I", "F", "LAB")):
-            raise UnreadableImageError(f"is of an unusual variant ({UNUSUAL})", CONVERT, OTHER_FORMAT)
+            raise UnreadableImageError(f"is in an unsupported variant of its format ({UNUSUAL})", CONVERT, OTHER_FORMAT)
         if max(image.size) > longest * min(image.size):
             problem = "is {} × {} pixels; expected an aspect ratio of at most {}".format(*image.size, longest)
             raise UnreadableImageError(problem, "Crop or remove it.", "that are too narrow")

@@ -69,7 +69,7 @@ def of_texts(source: TextSource, subset: TextSubset, settings: Mapping[str, Any]
 
 
 def _eta(source: Any, objective: Mapping[str, Any], rows: np.ndarray, *true: Any) -> Any:
-    """Return η as a number, or of each row of a source's sentences; None: it is not computed yet.
+    """Return η as one number, or as one per row of a source's sentences; None: not computed yet.
 
     Args:
         source: sentences with class probabilities.

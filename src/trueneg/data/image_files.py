@@ -64,7 +64,7 @@ class ImageFiles:
             try:
                 stamps.append(_stamp(path))
             except PermissionError:
-                missing.append(f"{path} cannot be accessed; expected an image in a folder that you may read.")
+                missing.append(f"{path} cannot be accessed; expected an image in a folder that you can read.")
             except OSError:
                 missing.append(f"{path} is missing; expected an image. {self.remedy}")
         refuse(missing)

@@ -36,7 +36,7 @@ class Skipped:
         self.kinds: Counter[str] = Counter()
 
     def add(self, kind: str, count: int) -> None:
-        """Count rows or images of a kind, which follows the number in messages (``without a text``)."""
+        """Count skipped rows or images; `kind` is a phrase that follows the number in messages (``without a text``)."""
         if count:
             self.kinds[kind] += count
 
@@ -57,7 +57,7 @@ class Skipped:
         limit = int(share * self.total) if isinstance(share, float) else int(share)
         count, where = self.kinds.total(), f"{self.place}: {self.sentence()}"
         if count and count == self.total:
-            raise UserError(f"{where} Expected at least one usable one; correct them or the settings that name them.")
+            raise UserError(f"{where} Expected at least one that can be used; correct them, or the settings that name them.")
         if count > limit:
             setting = f"skip_incomplete: {str(self.allowed).lower()}"
             remedy = f"set skip_incomplete to the largest number or share that may be skipped, such as {count}"

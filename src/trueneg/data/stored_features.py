@@ -1,4 +1,4 @@
-"""The vectors that a frozen tower makes of all images or texts of a source, computed once and shared by all runs."""
+"""A frozen tower's vectors of all images or texts of a source, computed once and shared by all runs."""
 
 import contextlib
 import json
@@ -81,7 +81,7 @@ def write_features(
     at_once: int,
     restricted: bool,
 ) -> None:
-    """Compute vectors in shards, and write them; a job that was killed goes on after its last finished shard.
+    """Compute vectors in shards, and write them; a killed job resumes after its last finished shard.
 
     Args:
         path: .npz file to write.

@@ -45,7 +45,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     Args:
         path: the file.
         columns: names of the columns; None: all.
-        restricted: whether names of other columns are not shown: without a header, they are values.
+        restricted: whether to hide the names of other columns, which are values if the file has no header.
 
     Raises:
         UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be read.
@@ -89,7 +89,7 @@ def _text(path: Path) -> str:
     text = content.decode("utf-16" if is_utf16 else "utf-8-sig", errors="surrogateescape")
     if wrong := re.search("[\0\udc80-\udcff]", text):  # null, or how Python represents a byte that is not UTF-8
         line = len(re.findall("\r\n?|\n", text[: wrong.start()])) + 1
-        problem = f"line {line:,} has bytes that are not UTF-8, or null; expected text in UTF-8, or UTF-16 with a byte-order mark"
+        problem = f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with a byte-order mark"
         raise UnreadableTableError(problem, "Export it again in UTF-8, and correct damaged characters.")
     return text
 

@@ -37,7 +37,7 @@ ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
 
 
 def identifier(text: str) -> str:
-    """Return an id as plain text, and a whole number without decimals, which software adds if another value is missing.
+    """Return an id as plain text, without the ".0" that software adds to whole numbers if other values are missing.
 
     Example:
         >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
@@ -94,7 +94,7 @@ def read_columns(
     table, mistakes = pd.DataFrame(written, cells.index, dtype=object), []
     for column in cells:
         for place, value in cells[column][table[column].isna()].items():
-            problem = f"is not text but {type(value).__name__}, or has a null or half a character"
+            problem = f"is not text but {type(value).__name__}, or has a null or half a character (a lone surrogate)"
             mistakes.append(f"{place}: {column} {problem}; save it as text.")
     if not mistakes:
         for column, values in expected.items():
@@ -127,7 +127,7 @@ class Rows:
             raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
 
     def check(self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = "") -> None:
-        """Report the rows with wrong values in a column, or skip them if their kind may be; later checks do not see these."""
+        """Report the rows with wrong values in a column, or skip them if their kind may be skipped; later checks ignore those."""
         wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
             self.skipped.add(kind, int(wrong.sum()))
@@ -190,7 +190,7 @@ def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
 
 
 def _written(value: object, is_text: bool) -> str | None:
-    """Return a value as Python and pandas write it to a CSV file, empty if it is missing; None if it is not, or must be, text."""
+    """Return a value as Python and pandas write it to a CSV file, empty if missing; None if it is not valid text but must be."""
     if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, str):

@@ -30,7 +30,7 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
 
     Raises:
         UserError: if the file is missing, damaged or in another format, has no such column, another number of rows or of
-            dimensions, values that are not finite, or vectors of zeros, whose cosine similarity is undefined.
+            dimensions, values that are not finite, or zero vectors, whose cosine similarity is undefined.
     """
     path = Path(path)
     with reading(path, "vectors", "Write it again, or correct `path`."):
@@ -46,7 +46,7 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
             f"{path} has NaN or inf in {len(rows):,} rows, first in row {rows[0]:,} (counted from 0). Correct `path`."
         )
     if zeros := np.count_nonzero(largest == 0):
-        raise UserError(f"{path} has {zeros:,} vectors of zeros, whose cosine similarity is undefined. Leave out these {what}.")
+        raise UserError(f"{path} has {zeros:,} zero vectors, whose cosine similarity is undefined. Leave out these {what}.")
     return values
 
 

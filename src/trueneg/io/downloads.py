@@ -23,7 +23,7 @@ def explain_download(weights: str, address: str, setting: str = "weights") -> It
 
 @contextlib.contextmanager
 def announced(lines: list[str], local: str | None = None) -> Iterator[None]:
-    """In the block, use only weights that are on this machine, and end it with a line about weights that a job will download.
+    """Use only weights on this machine in the block; add a line if it stops at weights that a job will download.
 
     Args:
         lines: list to which the line is added.

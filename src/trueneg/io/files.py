@@ -18,7 +18,7 @@ _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on this disk or in your quota"),
     **dict.fromkeys((errno.EACCES, errno.EPERM), "get write permission for its folder"),
     errno.EROFS: "choose a folder on a writable disk",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EFBIG: "raise the file-size limit (ulimit -f)",
 }
 
 

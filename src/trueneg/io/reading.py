@@ -39,7 +39,7 @@ def reading(path: str | Path, expected: str, remedy: str, *, missing: str | None
             raise
         if type(error) is FileNotFoundError and not Path(path).exists():  # subclasses: the hub's errors
             raise UserError(f"{path}: does not exist; expected {expected}. {missing or remedy}") from error
-        remedy = "Allow yourself to read it." if isinstance(error, PermissionError) else remedy
+        remedy = "Give yourself permission to read it." if isinstance(error, PermissionError) else remedy
         raise UserError(f"{path}: cannot be read as {expected} ({reason(error)}). {remedy}") from error
 
 

@@ -137,7 +137,7 @@ class RankingLoss(CrossModalLoss):
 
     Raises:
         ValueError: if the scale, the chunk size or the mini-batch size is not positive, the contrast is unknown, a guide is given
-            but not needed, it needs to tokenise texts but cannot, or its vectors do not have one length.
+            but not needed, it needs to tokenise texts but cannot, or its vectors differ in length.
 
     Example:
         >>> from trueneg.losses import Debiased
@@ -167,7 +167,7 @@ class RankingLoss(CrossModalLoss):
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
         if contrast not in CONTRASTS:
-            reason = "Contrasts between anchors alone are not offered: without the positive, their loss can be negative"
+            reason = "Contrasts between anchors alone are not supported: without the positive, their loss can be negative"
             raise ValueError(f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. {reason}.")
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f"mini_batch_size is {mini_batch_size}; expected a positive number of texts, or None.")
@@ -357,7 +357,7 @@ class GuideVectors(nn.Module):
         vectors: a vector, (D,), for each text.
 
     Raises:
-        ValueError: if the model cannot tokenise texts, or the vectors do not have one length.
+        ValueError: if the model cannot tokenise texts, or the vectors differ in length.
     """
 
     def __init__(self, model: Any, vectors: Mapping[str, Tensor]):

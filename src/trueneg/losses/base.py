@@ -43,7 +43,7 @@ class Estimator:
         needs_positive_similarity: whether ``positive_similarity`` is required.
         marks: whether it marks individual negatives as false, so that they can be compared with the truth.
         compares_samples: whether ``similarity`` should be that of samples, and not that of their views.
-        combines: whether soft targets and ``decoupled`` are possible; not if N·g stands for a loss that is no softmax.
+        combines: whether soft targets and ``decoupled`` are possible; not if N·g stands for a loss that is not a softmax.
     """
 
     name: ClassVar[str]

@@ -36,7 +36,7 @@ class CrossModalLoss(EstimatorLoss):
             a safeguard, and every anchor at the bound would push the scale up.
         decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
         chunk_size: number of anchors to process at a time; chunks are recomputed in the backward pass. It saves
-            most memory with :meth:`of_features`, which then never stores all B² similarities. None: all at once.
+            the most memory with :meth:`of_features`, which then never stores all B² similarities. None: all at once.
         gather_distributed: use the samples of all processes as negatives (:meth:`of_features` only); the
             loss is the mean over this process's anchors.
         target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.

@@ -77,7 +77,7 @@ class EstimatorLoss(nn.Module):
         if facts.targets is None and self.target_rule is not None:
             facts = facts._replace(targets=self.target_rule(layout, facts.similarity))
         if not self.estimator.combines and (self.decoupled or facts.targets is not None):
-            raise ValueError(f"{self.estimator} is no softmax; expected neither targets nor decoupled=True.")
+            raise ValueError(f"{self.estimator} is not a softmax; expected neither targets nor decoupled=True.")
         facts = facts.checked(layout, self.estimator, positive.dtype, self.gather_distributed)
 
         def of_rows(positive: Tensor, anchors: Tensor, indices: Tensor | None) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
         The gathered tensor and the rank of this process (0 if not distributed).
 
     Raises:
-        ValueError: on all processes, if the shapes differ; unequal parts would be mixed up, or waited for without end.
+        ValueError: on all processes, if the shapes differ; unequal parts would be mixed up, or waited for forever.
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0

@@ -15,7 +15,7 @@ class TextEmbedder(nn.Module):
 
     Args:
         tower: maps its inputs to :class:`~trueneg.models.towers.tower.Embedded`; its ``dimensions`` is H.
-        head: settings of :func:`~trueneg.models.projection.build_head`; the name ``none`` is no head.
+        head: settings of :func:`~trueneg.models.projection.build_head`; the name ``none`` means no head.
     """
 
     def __init__(self, tower: Any, head: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ def describe_lock() -> str:
         case owner, False:
             return f"{owner} was killed and left a lock in this folder, which `snakemake --unlock` removes.\n"
         case owner, None:
-            return f"{owner} locked this folder. `{FORCED}` removes the lock; use it only if that process no longer runs.\n"
+            return f"{owner} locked this folder. `{FORCED}` removes the lock; use it only if that process is no longer running.\n"
     return ""
 
 
@@ -36,12 +36,12 @@ def reason_not_to_unlock() -> str | None:
     match None if os.environ.get(FORCE) == "1" else _owner():
         case owner, (True | None as lives):
             state = "is using this folder" if lives else "locked this folder and may still run"
-            return f"{owner} {state}, so it is not unlocked. Wait until that process ends; `{FORCED}` unlocks all the same."
+            return f"{owner} {state}, so the folder stays locked. Wait until that process ends; `{FORCED}` unlocks it anyway."
     return None
 
 
 def _owner() -> tuple[str, bool | None] | None:
-    """Return the process that locked the current folder, and whether it lives, which is not known (None) on another host."""
+    """Return the process that locked the current folder, and whether it is running; None: on another host, so unknown."""
     locks = list(LOCKS.glob("*")) if OWNER.is_file() else []
     # A lock that is newer than the record belongs to a process that has not started its first job.
     if not locks or max(lock.stat().st_mtime_ns for lock in locks) > OWNER.stat().st_mtime_ns:

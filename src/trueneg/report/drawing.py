@@ -134,7 +134,7 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
 
 
 def _font_families(text: str) -> list[str]:
-    """Return DejaVu Sans and the installed fonts with characters that it lacks; name in the log what none of them has."""
+    """Return DejaVu Sans and the installed fonts with characters that it lacks; list in the log what none of them has."""
     from matplotlib import font_manager
 
     missing, families = set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT)), [FONT]

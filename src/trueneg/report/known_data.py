@@ -9,7 +9,7 @@ SHARED = {"classes": "share its class", "texts": "have its text", "matches": "ma
 
 
 def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: str) -> tuple[list[str], list[str]]:
-    """Return what is known of the data and every η, and a warning for each objective that is uncorrected, or unlikely to work.
+    """Return what is known about the data and every η, and warnings about objectives that are uncorrected or unlikely to work.
 
     Args:
         facts_of: data set, objective and facts of runs (:mod:`trueneg.data.false_negatives`).

@@ -24,7 +24,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
 
     The best method is that with the largest gain on the test split, so its gain is too large on average, the more so the more
-    methods there are. Objectives that use labels, follow another one, or have the baseline's loss are no methods.
+    methods there are. Objectives that use labels, follow another one, or have the baseline's loss do not count.
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a

@@ -41,7 +41,7 @@ def is_frozen(encoder: Mapping[str, Any]) -> bool:
 
 
 def one_network(first: Any, second: Any) -> bool:
-    """Return whether two towers, as they are written, are one network with pretrained weights."""
+    """Return whether two towers, as written in the settings, are one network with pretrained weights."""
     if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
         return False
     same = all(first.get(key) == second.get(key) for key in ("name", "model", "weights", "revision", "path", "column"))
@@ -63,15 +63,15 @@ class TowerSettings(Settings):
 class ImageTowerSettings(TowerSettings):
     """Settings shared by image towers."""
 
-    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: what its library states")
+    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: its library's default")
     views: AtLeastTwo | None = Field(
-        None, description="augmented versions of each image that a tower with train: none is computed for; none: the image itself"
+        None, description="number of augmented versions of each image for a tower with train: none; none: only the image itself"
     )
 
     @model_validator(mode="after")
     def _only_frozen_has_views(self):
         if self.views is not None and self.train != FROZEN:
-            raise ValueError(f".views is {self.views}, but train is {self.train}: only train: none is computed in advance")
+            raise ValueError(f".views is {self.views}, but train is {self.train}; expected train: none, or no views")
         return self
 
 

@@ -21,7 +21,7 @@ class Linear(Settings):
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value reached when the last interval ends")
+    end: NonNegative = Field(description="value reached at the end of the last step")
     every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
 
 

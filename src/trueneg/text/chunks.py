@@ -49,7 +49,7 @@ def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bo
     stored = set(read_chunks(folder, []).index)
     unique = texts.unique().tolist()
     missing = [text for text in unique if text_key(text) not in stored]
-    log.info("%s new texts, %s known", f"{len(missing):,}", f"{len(unique) - len(missing):,}")
+    log.info("%s new texts, %s in the cache", f"{len(missing):,}", f"{len(unique) - len(missing):,}")
     waiting, began = [], time.monotonic()
     for frame in compute(missing) if missing else []:
         waiting.append(frame)

@@ -31,7 +31,7 @@ def clean(text: str, language: str = "en") -> str:
       stop is removed.
     * Lines are joined, empty lines between paragraphs become a single ``\\n``, and paragraphs without words are dropped.
 
-    In other languages than English (``language`` is not ``"en"``), numbers and punctuation stay as they are, because a number
+    In languages other than English (``language`` is not ``"en"``), numbers and punctuation stay as they are, because a number
     with a full stop can be an ordinal, and lines in scripts without spaces are joined without one.
 
     Example:

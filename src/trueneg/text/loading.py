@@ -30,7 +30,7 @@ def load_language_model(
         The model in evaluation mode, on the CPU, and a fast tokenizer.
 
     Raises:
-        UserError: if the model is missing or inaccessible, needs its own code but may not run it, is damaged, or lacks weights.
+        UserError: if the model is missing or inaccessible, needs custom code but may not run it, is damaged, or lacks weights.
     """
     import transformers
     from transformers.utils import logging as transformers_logging
@@ -60,7 +60,7 @@ def load_language_model(
         raise UserError(
             f"language_models: model {shown} cannot be loaded: {_chain(error)} Check its name and revision. If it is gated, "
             f"accept its terms at https://huggingface.co/{name}, then run `hf auth login`. Without a network, set `model` to "
-            f"the folder from `hf download {name}`. If it needs its own code, review it, then set trust_remote_code and revision."
+            f"the folder from `hf download {name}`. If it needs custom code, review it, then set trust_remote_code and revision."
         ) from error
     if missing := sorted(report["missing_keys"]):
         weights = f"{len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …)"

@@ -50,7 +50,7 @@ def sigmoid_loss(u: Tensor, v: Tensor, scale: float = 10.0, bias: float = -10.0)
 
 
 def _gradient(loss: Callable[..., Tensor], fixed: Tensor, cosine: float) -> float:
-    """Return ∂L/∂c for an anchor with fixed cosines (first the positive's); other anchors are 0, so their losses ignore c."""
+    """Return ∂L/∂c for an anchor with fixed cosines (first the positive's); other anchors are 0, so c does not affect them."""
     swept = torch.tensor([cosine], dtype=fixed.dtype, requires_grad=True)
     cosines = torch.cat((fixed, swept))
     anchors = torch.zeros(len(cosines), 2, dtype=fixed.dtype)

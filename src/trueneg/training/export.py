@@ -63,10 +63,10 @@ def export_run(run: str, folder: Path, results: Path) -> None:
 
 
 def _identifier(run: str, store: RunStore) -> str:
-    """Return the id of the finished run that begins with these characters."""
+    """Return the id of the finished run that starts with this prefix."""
     names = sorted(path.name for path in store.path.glob("*/") if path.name.startswith(run))
     if len(names) != 1:
-        raise UserError(f"{run} is the beginning of {len(names)} run ids in {store.path}; expected 1. `trueneg runs` lists all.")
+        raise UserError(f"{run} is a prefix of {len(names)} run ids in {store.path}; expected 1. `trueneg runs` lists all.")
     if (state := store.state(names[0])) != "finished":
         raise UserError(f"{store.path / names[0]} has no weights ({state}). Finish the run, or export it where it was trained.")
     return names[0]

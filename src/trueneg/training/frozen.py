@@ -129,7 +129,7 @@ def rebuild_tower(settings: RunSettings, section: str, weights: str) -> Tower:
     """Build a frozen tower again, whose weights must have this checksum.
 
     Raises:
-        UserError: if they have another one, or see :func:`build_tower`.
+        UserError: if their checksum differs; also see :func:`build_tower`.
     """
     tower = build_tower(settings, section)
     if (checksum := state_checksum(tower)) != weights:
@@ -184,7 +184,7 @@ def compute_features(
         made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
         source: the source of its data.
         features: .npz file to write.
-        cache: folder of unfinished vectors, from which a killed job goes on.
+        cache: folder of unfinished vectors, from which a killed job resumes.
         device: device to lease.
         threads: number of CPU threads.
 
@@ -274,7 +274,7 @@ def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str],
     if count := int((lengths > tower.maximum_tokens).sum()):
         raise UserError(
             f"{count} of {len(texts)} texts are too long for {section} {settings[section]['model']}: up to {lengths.max()} "
-            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to cut them."
+            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to truncate them."
         )
 
 

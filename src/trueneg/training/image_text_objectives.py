@@ -97,7 +97,7 @@ class ImageTextObjective:
         self._debiased = CrossModalLoss(Debiased(), directions)
         estimator: Any = getattr(self.loss, "estimator", None)
         self.on_embeddings = estimator is None
-        # What a report says is no estimate of what is true, so it is not compared with the truth.
+        # What a report says is not an estimate of what is true, so it is not compared with the truth.
         is_comparable = not (self.on_embeddings or self._of_reports)
         self.compares = is_comparable and data.knows_matches
         self.marks = self.compares and marks_negatives(self.loss)
@@ -156,7 +156,7 @@ class ImageTextObjective:
 
     def _by_direction(self, matrix: Tensor) -> list[Tensor]:
         """Return a (B, B + H) text × image matrix for each direction, with one row per anchor."""
-        square = matrix[:, : len(matrix)]  # hard negatives are no anchors
+        square = matrix[:, : len(matrix)]  # hard negatives are not anchors
         return [matrix if direction == "text" else square.mT for direction in DIRECTIONS[self.loss.directions]]
 
     def of_embeddings(self, texts: Tensor, images: Tensor, pairs: PairIndices) -> ObjectiveTerms:

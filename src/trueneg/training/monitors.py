@@ -126,7 +126,7 @@ def means(terms: ContrastiveTerms, same: Sequence[Tensor], labelled: Sequence[Te
     for number, logits in enumerate(terms.logits):
         anchors = slice(number * len(logits), (number + 1) * len(logits))
         # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the network.
-        mass, valid = logits.double().exp(), ~logits.isneginf()  # a mass of 0 where a column is no negative
+        mass, valid = logits.double().exp(), ~logits.isneginf()  # a mass of 0 where a column is not a negative
         known = valid & labelled[number]
         alike, other = same[number] & known, known & ~same[number]
         (of_same, same_count), (of_true, true_count) = (((mass * each).sum(1), each.sum(1)) for each in (alike, other))

@@ -1,4 +1,4 @@
-"""Texts as inputs of a text encoder: tokens, what a tower makes of texts, or a frozen tower's stored vectors."""
+"""Texts as inputs of a text encoder: tokens, a tower's prepared batches, or a frozen tower's stored vectors."""
 
 import logging
 from collections.abc import Sequence

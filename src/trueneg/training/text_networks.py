@@ -66,7 +66,7 @@ def build_text_networks(settings: Settings, frozen: Frozen = NOTHING_FROZEN, bui
     sizes = [embedder.text_encoder.dimensions for embedder in embedders]
     if len(set(sizes)) > 1 and settings["projection"].get("dimensions") is None:
         problem = f"text_encoder has {sizes[0]} dimensions, and positive_encoder {sizes[1]}"
-        raise UserError(f"{problem}; expected one size of their embeddings. Set projection.dimensions, with a head.")
+        raise UserError(f"{problem}; expected embeddings of the same size. Use a head, and set projection.dimensions.")
     similarity = settings["similarity"]
     scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     scale.requires_grad_(similarity["learned_logit_scale"])

@@ -1,4 +1,4 @@
-"""Towers on a pretended GPU: an update has no operands on the CPU and does not wait, and frozen towers are computed there."""
+"""Towers on a simulated GPU: an update has no operands on the CPU and does not wait, and frozen towers are computed there."""
 
 import json
 

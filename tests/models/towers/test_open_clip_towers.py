@@ -87,7 +87,7 @@ def write_hugging_face(folder):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Return open_clip's own model, with weights that hide no mistake, and the settings of its files, by name."""
+    """Return open_clip's own model, with weights that would expose mistakes, and the settings of its files, by name."""
     made = {}
     for name, config in CONFIGS.items():
         folder, config = tmp_path_factory.mktemp(name), copy.deepcopy(config)
@@ -357,12 +357,12 @@ def test_an_incomplete_configuration_is_refused(tmp_path):
 def test_a_model_with_its_own_code_is_refused(models, tmp_path):
     """The folder's configuration names a module, and its tokenizer's settings allow to run one."""
     write_hugging_face(tmp_path)
-    (tmp_path / "own.py").write_text("raise SystemExit('foreign code ran')")
+    (tmp_path / "own.py").write_text("raise SystemExit('custom code ran')")
     config = {"model_type": "unheard_of", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.json").write_text(json.dumps(CONFIGS["hugging_face"]))
     settings = models["vit"].texts | {"model": str(tmp_path / "model.json"), "weights": "none"}
-    with pytest.raises(UserError, match=r"model\.json: cannot be read as a model that open_clip builds without foreign code"):
+    with pytest.raises(UserError, match=r"model\.json: cannot be read as a model that open_clip builds without custom code"):
         OpenClipTexts.build(settings)
     described = json.loads((tmp_path / "tokenizer_config.json").read_text())
     described |= {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]}}
@@ -370,7 +370,7 @@ def test_a_model_with_its_own_code_is_refused(models, tmp_path):
     text = SIGLIP_TEXT | {"tokenizer_kwargs": {"trust_remote_code": True}}
     (tmp_path / "model.json").write_text(json.dumps(CONFIGS["siglip"] | {"text_cfg": text}))
     with pytest.raises(
-        UserError, match=r"model\.json: cannot be read as a tokenizer that transformers loads without foreign code"
+        UserError, match=r"model\.json: cannot be read as a tokenizer that transformers loads without custom code"
     ):
         OpenClipTexts.build(settings)
 

@@ -57,7 +57,7 @@ class ImageSource:
         require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), **splits})
         if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
             span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
-            raise ValueError(f"labels go {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
+            raise ValueError(f"labels range {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
         parts = [self.is_test, *([self.is_validation] if self.is_validation.any() else ())]
         object.__setattr__(self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest())
 

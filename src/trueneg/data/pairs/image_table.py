@@ -186,7 +186,7 @@ def _files(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
     files = {}
     for name in names:
         places = [folder]
-        for part in name.split("/"):  # ".." is no entry, so images outside the folder do not exist
+        for part in name.split("/"):  # ".." is not an entry, so images outside the folder do not exist
             places = [entry for place in places for entry in entries(place).get(part, ())]
         files[name] = [place for place in places if place.is_file()]
     return files

@@ -48,7 +48,7 @@ def source_of(settings: Mapping[str, Any], table: pd.DataFrame, skipped: str) ->
 
 
 def label_sets(names: Sequence[str], settings: Mapping[str, Any] | None) -> list[np.ndarray]:
-    """Draw the labels to train on, those of ``validation_unseen`` and of ``test_unseen``, as numbers; without settings: train.
+    """Draw the labels to train on, those of ``validation_unseen`` and of ``test_unseen``, as numbers; by default, train on all.
 
     Args:
         names: names of all labels, sorted.
@@ -61,14 +61,14 @@ def label_sets(names: Sequence[str], settings: Mapping[str, Any] | None) -> list
         return [np.arange(len(names)), *np.empty((2, 0), np.int64)]
     sizes = [settings[key] for key in ("train", "validation_unseen", "test_unseen")]
     if sum(sizes) > len(names):
-        asked = f"train, validation_unseen and test_unseen are {sum(sizes)} labels in all"
+        asked = f"train, validation_unseen and test_unseen add up to {sum(sizes)} labels"
         raise UserError(f"dataset.labels: {asked}; expected at most the {len(names)} labels of the texts; lower them.")
     return np.split(np.random.default_rng(settings["seed"]).permutation(len(names)), np.cumsum(sizes))[:3]
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """What every module of a text source defines, given its function that reads a source, and what its file is."""
+    """The functions of a module of a text source, given the one that reads the source and a description of its file."""
 
     read_source: Callable[[Mapping[str, Any]], TextSource]
     path: str = "your file of texts"

@@ -74,7 +74,7 @@ class TextSource(ScoredSentences):
 
     @functools.cached_property
     def text_numbers(self) -> np.ndarray:
-        """Numbers of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs; equal after normalisation: equal numbers."""
+        """Numbers of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs; texts equal when normalised share one."""
         numbers = pd.factorize(self.sentences["sentence"].map(normalised))[0]
         return numbers[self.pairs if len(self.pairs) else self.anchors[:, None]]
 

@@ -119,7 +119,7 @@ def text_subset(source: TextSource, settings: Mapping[str, Any], seed: int) -> T
         raise UserError(
             f"source {source.name}, seed {seed}: {problem}; expected at least two; change dataset.labels, or add texts."
         )
-    held_out = f"Pairs that share a text stay together, so fewer are held out than asked: {', '.join(short)}." if short else ""
+    held_out = f"Pairs sharing a text stay together, so fewer are held out than requested: {', '.join(short)}." if short else ""
     said = " ".join(filter(None, (left_out.sentence(), held_out)))
     return TextSubset(seed, train, **parts, labels=trained_on, left_out=said, source_checksum=source.checksum)
 

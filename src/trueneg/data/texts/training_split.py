@@ -96,7 +96,7 @@ class TextData:
         return same
 
     def reports_with(self, pairs: PairIndices) -> Tensor:
-        """Return the same as :meth:`same_text`, as a text is all there is of a sample."""
+        """Return the same as :meth:`same_text`, because a sample consists of its text alone."""
         return self.same_text(pairs)
 
     def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
@@ -106,12 +106,12 @@ class TextData:
         return (anchors == columns) & labelled, labelled
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training texts, given features of all ``sentences``; those of columns are the same."""
+        """Return the rows of the training texts, given features of all ``sentences``; the rows of the columns are the same."""
         rows = features["sentences"][self._rows].to(self._device)
         return {"sentences": rows, "images": rows}
 
     def class_probability(self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None) -> Tensor:
-        """Return η of every training text, (T,) float32; NaN for those that are no anchors.
+        """Return η of every training text, (T,) float32; NaN for those that are not anchors.
 
         ``true`` is the frequency of its label among the samples that the run is trained on; for ``{"true_share": s}`` see
         :meth:`~trueneg.data.pairs.training_split.PairData.class_probability`.
@@ -121,7 +121,7 @@ class TextData:
             values = np.asarray(from_class_frequency(self.class_of.cpu().numpy()[anchors]))
         else:
             values = self.source.class_probability(probability_name(name), a, k)[self._rows.numpy()[anchors]]
-        eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)  # of texts that are no anchors
+        eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)  # of texts that are not anchors
         eta[anchors] = torch.from_numpy(partly_exchanged(values.astype(np.float32), name, self._seed))
         return eta.to(self._device)
 

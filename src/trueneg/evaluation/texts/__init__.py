@@ -31,7 +31,7 @@ class EmbeddedRun:
     """A finished run's embeddings of the texts of its held-out samples and of those that they are compared with.
 
     Attributes:
-        anchors: (n, D) unit vectors of the source's texts by the tower of the anchors; those that nothing needs are zero.
+        anchors: (n, D) unit vectors of the source's texts by the tower of the anchors; those that are not needed are zero.
         positives: the same by the tower of the positives; the same tensor if they share a tower.
     """
 

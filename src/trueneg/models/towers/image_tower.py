@@ -54,7 +54,7 @@ class ImageTower(Tower):
     def embed_with_timm(self, trunk: Any, images: Tensor) -> Embedded:
         """Embed images with a timm network's own pooling, and its regions.
 
-        A region's vector is what the network's pooling and the layers after it make of that cell of the feature map, or patch
+        A region's vector is the output of the network's pooling and later layers for that cell of the feature map, or patch
         token, alone: with average pooling, the cell itself; with attention pooling, its value (MaskCLIP, Zhou et al., 2022). So
         regions are always in the space of the pooled vector.
         """

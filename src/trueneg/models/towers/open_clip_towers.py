@@ -39,8 +39,8 @@ class OpenClipTower(Tower):
     def build(cls, settings: Mapping[str, Any]) -> "OpenClipTower":
         """Create the model with random weights, those of a tag of open_clip, or those of a file, and keep one tower.
 
-        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging Face text network. Code of
-        other people is not run.
+        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging Face text network. Custom
+        code is never run.
 
         Raises:
             UserError: if open_clip is missing, or the model or its weights are unknown, cannot be obtained, or do not fit.
@@ -57,7 +57,7 @@ class OpenClipTower(Tower):
         elif weights != "none" and not path.is_file():
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
             raise UserError(f"{weights} does not exist; expected none, a file or an open_clip tag ({tags}).")
-        with reading(model, "a model that open_clip builds without foreign code", "Choose another model or resolution."):
+        with reading(model, "a model that open_clip builds without custom code", "Choose another model or resolution."):
             if settings.get("resolution"):
                 architecture["vision_cfg"]["image_size"] = settings["resolution"]
             alone = {key: value for key, value in (architecture | cls.OTHER).items() if key != "multimodal_cfg"}
@@ -124,7 +124,7 @@ class OpenClipTexts(OpenClipTower):
     """A text tower with its tokenizer and its projection into the space shared with images; vectors are not normalised.
 
     Texts are padded to ``maximum_tokens``, as open_clip does, unless padding cannot change their vectors. So for a network
-    that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` makes other vectors.
+    that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` gives different vectors.
     """
 
     OTHER: ClassVar = {"vision_cfg": {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}}
@@ -150,7 +150,7 @@ class OpenClipTexts(OpenClipTower):
             self.dimensions = self(self.prepare(["a"])).pooled.shape[1]
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut, including start and end tokens."""
+        """Return the number of tokens of each text before truncation, including start and end tokens."""
         if not hasattr(self.tokenizer, "tokenizer"):
             return [2 + len(self.tokenizer.encode(text)) for text in texts]
         rows = self.tokenizer.tokenizer([self.tokenizer.clean_fn(text) for text in texts])
@@ -209,14 +209,14 @@ def _network(architecture: Mapping[str, Any], folder: Path | None, model: str) -
 
 
 def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) -> Any:
-    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary, and without code of other people."""
+    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary; never run custom code."""
     tokenizers, name = library("open_clip.tokenizer"), text_config.get("hf_tokenizer_name")
     arguments = {"context_length": text_config.get("context_length", 77), **text_config.get("tokenizer_kwargs", {})}
     if not name:
         return tokenizers.SimpleTokenizer(**arguments)
     arguments |= {"tokenizer_mode": text_config.get("tokenizer_mode"), "trust_remote_code": False}
     source = _beside(folder, HF_TOKENIZER, name)
-    expected = "a tokenizer that transformers loads without foreign code"
+    expected = "a tokenizer that transformers loads without custom code"
     with reading(model, expected, "Use another model."), explain_download(f"{model}: the tokenizer {name}", name):
         return tokenizers.HFTokenizer(source, **arguments)
 

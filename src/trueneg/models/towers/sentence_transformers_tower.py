@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACKAGED, MEMBER = "all-MiniLM-L6-v2", ("all_minilm_l6_v2", "model.zip")
 HUB = "sentence-transformers/"  # the organisation that the library adds to names without one
 NO_LIMIT = 10**9  # transformers states 10**30 tokens if a network has no limit
-EXPECTED = "a text encoder that sentence-transformers loads without code of the model"
+EXPECTED = "a text encoder that sentence-transformers loads without custom code"
 
 
 class SentenceTransformerTower(Tower):
@@ -66,7 +66,7 @@ class SentenceTransformerTower(Tower):
         """Load a model from a folder, from an installed package that ships it, or from the hub.
 
         Raises:
-            UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or needs its own code.
+            UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or needs custom code.
         """
         with tempfile.TemporaryDirectory() as folder:
             return cls(_load(_unpacked(settings, folder), settings), settings)
@@ -91,7 +91,7 @@ class SentenceTransformerTower(Tower):
         return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut, with special tokens and the default prompt."""
+        """Return the number of tokens of each text before truncation, with special tokens and the default prompt."""
         prompted = [self.prompt + text for text in texts]
         if self.static:
             encodings = self.model.tokenizer.encode_batch(prompted, add_special_tokens=False)
@@ -162,7 +162,7 @@ def tower_of_bert(encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int)
 
 
 def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
-    """Load a model from a folder or by its name on the hub, never with its own code, and refuse one that lacks weights."""
+    """Load a model from a folder or by its name on the hub, never run custom code, and refuse one that lacks weights."""
     sentence_transformers, transformers = library("sentence_transformers"), library("transformers")
     version = sentence_transformers.__version__
     if int(version.partition(".")[0]) < 6:  # earlier versions run code that comes with a local model

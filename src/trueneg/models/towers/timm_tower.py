@@ -106,7 +106,7 @@ def timm_blocks(network: Any) -> Sequence[nn.Module]:
 
 
 def _with_timm_names(content: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint by timm's names, which those of efficientnet-lite-pytorch's lite0 are translated to."""
+    """Return the tensors of a checkpoint under timm's names, translating those of efficientnet-lite-pytorch's lite0."""
     state = next((content[key] for key in ("state_dict_ema", "state_dict", "model") if key in content), content)
     if "_conv_stem.weight" not in state:
         return {name.removeprefix("module."): value for name, value in state.items()}

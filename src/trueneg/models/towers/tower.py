@@ -13,7 +13,7 @@ STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")  # parameter
 
 
 class Embedded(NamedTuple):
-    """What a tower makes of a batch of B samples.
+    """A tower's output for a batch of B samples.
 
     Attributes:
         pooled: (B, D), one vector per sample.
@@ -45,11 +45,11 @@ class Tower(nn.Module):
         raise NotImplementedError
 
     def prepare(self, raw: Any) -> Any:
-        """Return a batch of texts as the network expects them, on the CPU; of text towers only."""
+        """Return a batch of texts as the network expects them, on the CPU; for text towers only."""
         raise NotImplementedError
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, uncut; of text towers only."""
+        """Return the number of tokens of each text before truncation; for text towers only."""
         raise NotImplementedError
 
     def blocks(self) -> Sequence[nn.Module]:
@@ -112,5 +112,5 @@ def state_checksum(network: nn.Module) -> str:
 
 
 def as_embedded(features: Any) -> Embedded:
-    """Return what an encoder makes of images: feature maps (B, C, h, w) are pooled by their mean."""
+    """Return an encoder's output for images; feature maps (B, C, h, w) are pooled by their mean."""
     return features if isinstance(features, Embedded) else Embedded(features.mean((2, 3)), features)

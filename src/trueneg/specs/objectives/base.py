@@ -158,8 +158,8 @@ class Attracted(Settings):
     """Uniform over the positive and the false negatives found by the guide: False Negative Cancellation (Huynh et al., 2022)."""
 
     name: Literal["fnc"]
-    threshold: Real = Field(0.7, description="similarity above which a sample is found")
-    top_k: Count | None = Field(10, description="largest number of samples found per anchor; null: no limit")
+    threshold: Real = Field(0.7, description="similarity above which a sample counts as a false negative")
+    top_k: Count | None = Field(10, description="maximum number of false negatives per anchor; null: no limit")
 
 
 class Softmax(Settings):
@@ -275,7 +275,7 @@ class ProbabilityObjective(PairObjective):
 
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     a: Sweepable[OpenFraction] | None = Field(
-        None, description="η = a·p^k, and its controls, with this a in place of the text study's a and maximum; needs k"
+        None, description="a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set it with k"
     )
     k: Sweepable[NonNegative] | None = Field(None, description="exponent in η = a·p^k; set it together with a")
 

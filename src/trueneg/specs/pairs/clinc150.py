@@ -10,7 +10,7 @@ from trueneg.specs.texts.base import LabelSets
 
 
 class Clinc150TextsSettings(TextSettings):
-    """CLINC150's training questions; set what the text study sets."""
+    """CLINC150's training questions; use the same settings as the text study."""
 
     captions = True
 

@@ -20,7 +20,7 @@ class ImageTableSettings(TextSettings):
         description="name of the column with patients, or other groups that must not be split between training and test; "
         "none: each image is its own group",
     )
-    language: Language = Field("en", description="language, which tells where sentences end; none: each paragraph is a sentence")
+    language: Language = Field("en", description="language, for splitting sentences; none: each paragraph is a sentence")
     restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
     source: Literal["image_table"]
     path: PathText = technical(..., "folder of the images")
@@ -30,7 +30,7 @@ class ImageTableSettings(TextSettings):
     skip_incomplete: SkipIncomplete = Field(
         False,
         description="true: leave out and count rows without an image, text or patient, with a missing image file, or with the "
-        "image and text of an earlier row, up to a tenth of all rows; a number or a share: up to so many; false: refuse them",
+        "image and text of an earlier row, up to a tenth of all rows; a number or a share: at most this many; false: refuse them",
     )
 
 

@@ -8,7 +8,7 @@ from trueneg.specs.texts.text_table import TextTableColumns
 
 
 class TextTableTextsSettings(TextTableColumns, TextSettings):
-    """The texts of a table that training may use; set what the text study sets."""
+    """The texts of a table that training may use; use the same settings as the text study."""
 
     captions = True
 

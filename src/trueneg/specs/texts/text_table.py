@@ -21,7 +21,7 @@ class TextTableColumns(Settings):
     skip_incomplete: SkipIncomplete = Field(
         False,
         description="true: leave out and count rows without a text, positive, negative or label, up to a tenth of all rows; a "
-        "number or a share: up to so many; false: refuse them",
+        "number or a share: at most this many; false: refuse them",
     )
 
 

@@ -23,7 +23,7 @@ class EncoderGuide(Guide):
         if len(sizes := {key: values.shape[1] for key, values in self.features.items()}) == 2 and len({*sizes.values()}) == 2:
             found = " and ".join(f"{size} for {key}" for key, size in sizes.items())
             raise UserError(
-                f"objective.guide compares texts with images, but its vectors have {found} dimensions; use one space."
+                f"objective.guide compares texts with images, but its vectors have {found} dimensions; use towers of one space."
             )
 
     def training_features(self) -> dict[str, Tensor]:

@@ -63,7 +63,7 @@ def listed(path: str | Path | None) -> ListedImages:
     names = sorted_names({name for classes in splits.values() for name in classes})
     if differing := [name for name in names if any(name not in classes for classes in splits.values())]:
         expected = f"expected the same classes in {' and '.join(splits)} (differing classes: {len(differing):,})"
-        raise UserError(f"{folder}: class {differing[0]} is missing in some; {expected}. Rename, add or remove class folders.")
+        raise UserError(f"{folder}: class {differing[0]} is not in all splits; {expected}. Rename, add or remove class folders.")
     files = [(split, label, file) for split, of in splits.items() for label, name in enumerate(names) for file in of[name]]
     is_test, is_validation = (np.array([split in of for split, _, _ in files]) for of in (("test",), VALIDATION))
     labels = np.array([label for _, label, _ in files], np.int64)
@@ -84,8 +84,8 @@ def _split_folders(folder: Path) -> list[Path]:
     if not splits or (len(splits) < len(names) and not any(_subfolders(folder / name) for name in splits)):
         return [folder]
     if "train" not in names or not set(names) <= set(SPLITS) or len(set(names) & set(VALIDATION)) > 1:
-        expected = f"expected train, for test images test and for validation images one of {', '.join(VALIDATION)}"
-        remedy = "Rename them, and move other folders elsewhere"
+        expected = f"expected train and, if there are such images, test and one of {', '.join(VALIDATION)}"
+        remedy = "Rename them, and move other folders out of it"
         raise UserError(f"{folder} contains the folders {', '.join(names)}; {expected}. {remedy}.")
     return [folder / split for split in SPLITS if split in names]
 
@@ -150,4 +150,4 @@ def _is_image(file: Path) -> bool:
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:
-    raise UserError(f"{error.filename} cannot be read ({error.strerror}); expected a folder that you may read.") from error
+    raise UserError(f"{error.filename} cannot be read ({error.strerror}); expected a folder that you can read.") from error

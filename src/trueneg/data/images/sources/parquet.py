@@ -192,6 +192,6 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
-        problem = f"labels go up to {present[-1]}, but no image has label {gaps[0]}"
+        problem = f"the largest label is {present[-1]}, but no image has label {gaps[0]}"
         raise UserError(f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column.")
     return tuple(map(str, present))

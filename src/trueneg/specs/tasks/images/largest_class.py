@@ -7,7 +7,7 @@ from trueneg.specs.tasks.images import LARGEST_CLASS, AccuracyTask
 
 
 class LargestClass(AccuracyTask):
-    """Always measured, for every image study: what accuracies on all images are compared with as chance."""
+    """The chance level of accuracies on all images; measured in every image study."""
 
     ROWS = (LARGEST_CLASS.task,)
     METRICS: ClassVar = {LARGEST_CLASS.metric: DisplayedMetric("share of the largest class", 100.0, "%", higher_is_better=None)}

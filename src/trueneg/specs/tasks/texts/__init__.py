@@ -8,7 +8,7 @@ from trueneg.stats.measurement import Measurement
 
 
 class TextTask(Task):
-    """A task on held-out texts, apart for labels that the run is trained on (``seen``) and labels of no run (``unseen``)."""
+    """A task on held-out texts, separate for labels that the run is trained on (``seen``) and labels of no run (``unseen``)."""
 
     NEEDS = "labels"
 

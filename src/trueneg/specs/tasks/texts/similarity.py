@@ -15,7 +15,7 @@ class Similarity(Task):
     CHANCE: ClassVar = {"Spearman": 0.0}
 
     def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
-        """Return the test split: there is one table of ratings, and what selected a variant could not report on it."""
+        """Return only the test split: ratings that had selected a variant could not evaluate it, and there is one table."""
         return ("test",)
 
 
