@@ -11,6 +11,7 @@ from tests.docs.pages import ROOT
 PAGES = {
     # page: measurements of the columns of its comparisons
     "banking77": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
+    "banking77_finetune": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
     "clinc150": ({"task": "knn", "labels": "seen"}, {"task": "knn", "labels": "unseen"}),
     "flickr8k_tuned": tuple(
         {"task": "retrieval sentence", "metric": "R", "k": None, "direction": direction}
