@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
+import yaml
 from scipy import stats
 from synthetic import numbers, tidy
 from tests.browser.pages import add_likelihoods, add_study
+from tests.studies import tiny_words
 
+from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report import findings
 from trueneg.report.findings import finding, knowing_the_labels, sentence
 from trueneg.report.gathered import Gathered
@@ -102,6 +105,23 @@ def test_the_sentence_of_a_likelihood_study_contains_the_correlations_of_its_sco
     }
     values = numbers(text)
     assert [values[0], values[-3]] == pytest.approx([rho["masked LM"], rho["length"]], abs=5.1e-3)
+
+
+def test_the_sentence_of_a_likelihood_study_names_each_of_several_corpora(tmp_path):
+    add_likelihoods(tmp_path)
+    folder = tmp_path / "words" / "artefacts"
+    settings = tiny_words(reports={"source": "phantom", "correlation": [-0.8, 0.0]})
+    (folder / "study.yaml").write_text(yaml.safe_dump(LikelihoodStudy.model_validate(settings).model_dump(mode="json")))
+    summary = pd.read_parquet(folder / "assumption/phantom/summary.parquet")
+    unclear = {"spearman": 0.07, "low": -0.31, "high": 0.44}
+    for corpus, changed in (("correlation=-0.8", {}), ("correlation=0", unclear)):
+        (folder / "assumption" / corpus).mkdir()
+        summary.assign(corpus=corpus, **changed).to_parquet(folder / f"assumption/{corpus}/summary.parquet")
+    first, second = sentence(Gathered(folder)).split(" correlation=0: ")
+    assert first.startswith("correlation=-0.8: ")
+    assert "rises with" in first
+    assert "no clear relation" in second
+    assert numbers(second)[0] == 0.07
 
 
 def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(tmp_path):

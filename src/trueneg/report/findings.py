@@ -233,12 +233,16 @@ def _of_errors(gathered: Gathered) -> str:
 
 
 def _of_correlations(gathered: Gathered) -> str:
-    """State the rank correlation of the first scorer, a language model, and the best of the others.
+    """State, for each corpus of a likelihood study, the rank correlation of the first scorer, a language model, and the best other.
 
-    They are those of sentences that affirm a finding, in the first corpus of a likelihood study.
+    They are those of sentences that affirm a finding.
     """
     summary = gathered.read(*summaries_of(gathered.study))
-    rows = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
+    corpora = summary[summary["sentences"] == "findings only"].groupby("corpus", sort=False)
+    return " ".join(f"{corpus}: {_of_scorers(rows)}" if len(corpora) > 1 else _of_scorers(rows) for corpus, rows in corpora)
+
+
+def _of_scorers(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     others = rows.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
     relation = "rises with" if first["low"] > 0 else "falls with" if first["high"] < 0 else "has no clear relation to"
