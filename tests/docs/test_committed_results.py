@@ -84,7 +84,9 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
         assert protocol.date
 
 
-@pytest.mark.parametrize("name", ["banking77", "banking77_finetune", "clinc150", "flickr8k_soft_targets", "flickr8k_tuned", "tuned_baseline"])
+@pytest.mark.parametrize(
+    "name", ["banking77", "banking77_finetune", "clinc150", "flickr8k_soft_targets", "flickr8k_tuned", "tuned_baseline"]
+)
 def test_the_committed_winners_are_those_of_the_evidence(name):
     winners = json.loads((ROOT / f"docs/results/{name}_winners.json").read_text())
     assert read_evidence(ROOT / "evidence" / EXPORTED[name]).description.tuning == Decision.of(winners)

@@ -233,9 +233,9 @@ def _of_errors(gathered: Gathered) -> str:
 
 
 def _of_correlations(gathered: Gathered) -> str:
-    """State, for each corpus of a likelihood study, the rank correlation of the first scorer, a language model, and the best other.
+    """State the rank correlation of the first scorer, a language model, and of the best other, for each corpus.
 
-    They are those of sentences that affirm a finding.
+    The correlations are those of sentences that affirm a finding.
     """
     summary = gathered.read(*summaries_of(gathered.study))
     corpora = summary[summary["sentences"] == "findings only"].groupby("corpus", sort=False)
