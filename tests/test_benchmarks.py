@@ -72,6 +72,14 @@ def test_dag(run):
     assert re.search(r"^20 jobs asked for: [1-9]\d planned in", run("dag", "--jobs", 20))
 
 
+def test_demo(run, tmp_path):
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study(seeds=1)}))
+    printed = run("demo", "--config", tmp_path / "study.yaml", "--cores", "1")
+    assert re.search(r"^[1-9]\d* jobs in \d+ s on \d+ cores, [1-9]\d* s of processor time", printed)
+    assert {rule for rule, *_ in cells(printed)} >= {"train", "evaluate", "page"}
+    assert "tiny: " in printed
+
+
 def test_decoding(run, tmp_path):
     for number in range(3):
         (tmp_path / f"{number}.png").write_bytes(encoded(picture(number)))

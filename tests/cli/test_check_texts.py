@@ -118,7 +118,7 @@ def test_an_unusable_table_is_refused_with_file_and_line(content, facts, capsys)
 @pytest.mark.parametrize(
     ("dataset", "changes", "facts"),
     [
-        ({"labels": {"train": 5, "test_unseen": 2}}, {}, ["dataset.labels", "7 labels in all", "at most the 6 labels"]),
+        ({"labels": {"train": 5, "test_unseen": 2}}, {}, ["dataset.labels", "7 labels", "at most the 6 labels"]),
         (
             {},
             {"training": {"updates": 1, "batch_size": 64}},

@@ -27,7 +27,7 @@ def measured(tmp_path):
         subsets = [split_pairs(source, seed) for seed in (3, 4)]
         write_pairs(source, places[0])
         write_pair_subsets(subsets, places[1])
-        record = json.loads(pd.read_parquet(ROOT / "evidence/phantom/runs.parquet")["record"][0])
+        record = json.loads(pd.read_parquet(ROOT / "evidence/phantom_replication/runs.parquet")["record"][0])
         settings = record["settings"] | {"dataset": DATASET}
         runs = [
             record
