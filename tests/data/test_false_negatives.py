@@ -92,6 +92,14 @@ def test_the_range_of_the_true_eta_is_that_of_the_class_frequencies():
     assert re.search(rf"η is {shares.min():.2g} to {shares.max():.2g}, on average {shares.mean():.2g}", about_eta)
 
 
+def test_weighting_by_hardness_alone_has_no_eta_to_show():
+    facts, _, _ = views("hcl", class_probability=0)
+    assert facts["eta"]["maximum"] == 0
+    (about_data,), warnings = sentences([("d", "X", facts)], "CL")
+    assert "η" not in about_data
+    assert warnings == []
+
+
 @pytest.mark.parametrize(
     ("objective", "options", "is_warned"),
     [

@@ -243,7 +243,7 @@ def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_mod
     assert "7e3f" not in released
 
 
-def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_encoder(tmp_path):
+def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(tmp_path):
     add_study(tmp_path)
     folder = tmp_path / "phantom" / "artefacts"
     assert "trueneg export" not in study_page(folder)["answer"]  # no weights are here
@@ -265,7 +265,30 @@ def test_the_answer_says_what_more_seeds_would_cost_and_how_to_export_the_best_e
     runs = needed * len(gathered.study.objectives)
     assert f"{needed} seeds detect it with a power of 80 %" in answer
     assert f"{runs} runs, about " in answer
+    assert f"Use {means.index[-1]}" in answer  # all methods are better than CL in this study
     assert answer.endswith(f"trueneg export {run.name} exported")
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))
     assert "more than 1,000 seeds" in study_page(folder)["answer"]
+
+
+def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_split(tmp_path):
+    add_study(tmp_path)
+    folder = tmp_path / "phantom" / "artefacts"
+    gathered = Gathered(folder)
+    place = ["seed", "split", "task", "metric", "labels", "fraction", "direction", "k", "group"]
+    rows = pd.read_parquet(folder / "rows.parquet")
+    of_cl = rows[rows["objective"] == "CL"].drop_duplicates(place).set_index(place)["value"]
+    noise = pd.Series(np.random.default_rng(0).normal(0, 1e-3, len(rows)), rows.index)
+    values = pd.Series(of_cl.reindex(pd.MultiIndex.from_frame(rows[place])).to_numpy(), rows.index) + noise
+    is_changed = (rows["split"] == "test") & (rows["objective"] != "CL") & values.notna()
+    rows.assign(value=rows["value"].mask(is_changed, values)).to_parquet(folder / "rows.parquet")
+    validation = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
+    best = validation[validation["objective"] == "CL"].sort_values("value").iloc[-1]
+    run = tmp_path / "runs" / best["run"]
+    run.mkdir(parents=True, exist_ok=True)
+    for name in ("run.json", "model.safetensors"):
+        (run / name).write_text("{}")
+    answer = study_page(folder)["answer"]
+    assert "use CL" in answer
+    assert answer.endswith(f"trueneg export {run.name} exported")

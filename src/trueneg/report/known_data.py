@@ -27,7 +27,7 @@ def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: 
             times = f"draws each training sample {draws['mean']:.2g} times, but learns something about each; expected at least"
             warnings.append(f"{dataset}: {objective} {times} {draws['least']}; train longer, or on fewer samples")
         warnings += [f"{dataset}: {objective} {warning}" for warning in facts.get("warnings", ())]
-        if eta is None:
+        if eta is None or (eta["maximum"] == 0 and not facts["only_eta"]):  # such as hardness weighting alone
             continue
         ends = f"{eta['minimum']:.2g} to {eta['maximum']:.2g}, on average "
         mean = f"{eta['mean']:.2g}, N·η {count * eta['mean']:.2g}"

@@ -15,10 +15,12 @@ from trueneg.report import known_data, registry
 from trueneg.report.declared import PAIRED
 from trueneg.report.findings import sentence
 from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
-from trueneg.report.tables.building import headroom_remarks
+from trueneg.report.tables.building import comparisons, headroom_remarks
+from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
@@ -79,10 +81,10 @@ def study_page(folder: Path) -> dict[str, Any]:
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """State what seeds that decide would cost if the primary contrast is undecided, and how to export the best encoder.
+    """State which objective to use, how to export its encoder, and what seeds would cost that decide an undecided contrast.
 
-    The best encoder is chosen on the validation split, among objectives that use no labels and follow no other, and whose weights
-    are here.
+    Use the baseline, unless objectives that use no labels and follow no other are better on the test split: then, of these, the
+    best on the validation split. Its best run there is exported, if its weights are here.
 
     Args:
         gathered: a trained study.
@@ -101,20 +103,35 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
             sentences.append(
                 f"{power}; as new values of `seeds`, because adding them to these would invalidate the test: {cost}."
             )
+    baseline = gathered.baseline
+    tested = comparisons(compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered))
+    tested = tested[(tested["dataset"] == gathered.dataset) & (tested["baseline"] == baseline)]
+    follow = study.tuning.follow if study.tuning else ()
+    methods = [
+        name
+        for name, objective in study.objectives.items()
+        if name not in follow and not objective.uses_labels and objective.name not in NOT_TRAINED
+    ]
+    better = [name for name in methods if name in set(tested.loc[tested["outcome"] == "better", "objective"])]
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
-    controls = set(study.tuning.follow if study.tuning else ()) | {
-        name for name, objective in study.objectives.items() if objective.uses_labels
-    }
-    rows = rows[(rows["dataset"] == gathered.dataset) & ~rows["objective"].isin(controls)]
+    untrained = [name for name, objective in study.objectives.items() if objective.name in NOT_TRAINED]
+    rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin([*(better or [baseline]), *untrained])]
     if rows.empty:
         return sentences
     ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(["mean", "value"])
     best = ordered.iloc[-1 if higher_is_better(study.primary.metric) else 0]
-    if study.objectives[best["objective"]].name in NOT_TRAINED:
-        sentences.append("On the validation split, no method without labels is above the encoder before training.")
-    elif RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
-        chosen = f"{best['objective']}, of the methods without labels the best on the validation split"
-        sentences.append(f"To export an encoder of {chosen}: trueneg export {best['run']} exported")
+    name = best["objective"]
+    if name in untrained:
+        sentences.append(f"On the validation split, {' and '.join(better) or baseline} is not above the encoder before training.")
+        return sentences
+    if better:
+        sentences.append(f"Use {name}, which is better than {baseline} on the test split.")
+    else:
+        sentences.append(f"No method without labels was shown to be better than {baseline}: use {baseline}.")
+    if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
+        sentences.append(
+            f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg export {best['run']} exported"
+        )
     return sentences
 
 
