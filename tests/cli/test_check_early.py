@@ -236,11 +236,14 @@ def test_the_duration_is_unknown_without_a_table(capsys):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
-    code, output, _ = checked(capsys, **own_pairs(device="auto"))
-    assert code == 0
-    (line,) = [line for line in output.splitlines() if "runs to train" in line]
-    assert "this machine has none" in line
-    assert UNMEASURED in line
+    for updates, is_long in ((10, False), (1_000_000, True)):
+        code, output, _ = checked(capsys, **own_pairs(device="auto", epochs=None, updates=updates))
+        assert code == 0
+        (line,) = [line for line in output.splitlines() if "runs to train" in line]
+        assert ("this machine has none" in line) == is_long
+        assert UNMEASURED in line
+        assert "in all: roughly" in output
+        assert "Next: snakemake" in output
 
 
 @pytest.mark.parametrize("options", [[], ["--images"]])

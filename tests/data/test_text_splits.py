@@ -128,7 +128,7 @@ def test_unseen_texts_are_left_out_if_training_or_selection_has_them(seed):
     left_out = text_subset(texts_source(seed, size=900, texts=10**9), settings, seed)
     assert left_out.left_out == ""
     assert len(subset.test_unseen) < len(left_out.test_unseen)
-    assert " with a text of an earlier split" in subset.left_out
+    assert " with the same text in another split" in subset.left_out
 
 
 @pytest.mark.parametrize("positives", ["same_label", "given"])
@@ -224,7 +224,7 @@ def test_hard_negatives_of_held_out_pairs_do_not_count():
     pairs = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 0], [9, 10, 0], [11, 1, 10]])
     subset = text_subset(TextSource("official", sentences, pairs, ()), DRAWN | {"positives": "given"}, 0)
     assert (subset.train.tolist(), subset.validation.tolist(), subset.test.tolist()) == ([0, 1], [2], [3])
-    assert "1 with a text of an earlier split" in subset.left_out
+    assert "1 with the same text in another split" in subset.left_out
 
 
 def test_labels_without_a_second_text_are_left_out():

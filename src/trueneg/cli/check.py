@@ -1,5 +1,6 @@
 """Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.io import privacy
 from trueneg.io.seals import require_intact
-from trueneg.legible import counted
+from trueneg.legible import counted, duration
 from trueneg.planning.updates import planned_updates
 from trueneg.report import known_data
 from trueneg.report.published import published_numbers
@@ -35,6 +36,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, chosen, read_winners
 
 PUBLISHED = CHECKOUT / "config/published.csv"
+A_DAY = 86_400.0  # seconds; longer studies are not for this machine
 DONE = (*RunStore.TRAINED, "stale")
 # What is known of the data before training, and a description of them, by kind of study.
 OF_KIND: dict[str, tuple[Any, Any]] = {
@@ -144,8 +146,15 @@ def _training(
         lines += _changed_benchmark(study, results)
         if any(data.checksum is None for data in sources.values()):
             lines += [f"MISSING {part}" for part in missing_images(study)]
-    times = [f"{stage}{estimated_time(of_jobs, store, study, machine)}" for stage, of_jobs in missing.items()]
-    return [*lines, *(times or ["Nothing to train: every run is in the store."]), *features_time(runs, results, machine)]
+    if not missing:
+        return [*lines, "Nothing to train: every run is in the store."]
+    times = {stage: estimated_time(of_jobs, store, study, machine) for stage, of_jobs in missing.items()}
+    lines += [*(f"{stage}{sentence}" for stage, (sentence, _) in times.items()), *features_time(runs, results, machine)]
+    cores = os.cpu_count() or 1
+    seconds = sum(each for _, each in times.values()) / cores  # NaN: unknown
+    if seconds < A_DAY and not machine.has_gpu and all(run.settings["training"]["device"] != "cuda" for run, _ in runs):
+        lines.append(f"in all: roughly {duration(seconds)} on this machine's {counted(cores, 'core')}, without evaluation")
+    return lines
 
 
 def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:

@@ -1,5 +1,6 @@
 """Estimates of the time that missing runs would take on this machine, and on a GPU."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +16,26 @@ from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.tasks import measured_by
 from trueneg.store.run_store import RunStore
 
+HOUR = 3600.0
+IF = "if each is as large as ViT-B/16 or BERT-base; less if it is smaller"
 START = 5.0  # seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
 
 
 def estimated_time(
     missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore, study: TrainedStudy, machine: Pace
-) -> str:
+) -> tuple[str, float]:
     """Estimate the training time from finished runs of the same kind, measured updates, or the networks' operations.
+
+    A GPU that this machine lacks is mentioned if a study asks for one, or would take more than an hour without.
 
     Args:
         missing: runs to train, for each job.
         store: store of the finished runs.
         study: the study, whose evaluation may also train networks.
         machine: the speed of this machine.
+
+    Returns:
+        A sentence, and the seconds of one process on this machine (NaN: unknown).
     """
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     for record in store.records().values():
@@ -53,14 +61,16 @@ def estimated_time(
     parts = []
     if seconds:
         parts.append(f"about {duration(sum(seconds.values()))} with one process (from {' and '.join(seconds)})")
-    if operations:
+    needed = sum(seconds.values()) + 2 * len(missing) * START
+    if operations and (needed > HOUR or any(run.settings["training"]["device"] == "cuda" for run, _ in runs)):
         assumed = f"assumed: {SUSTAINED / 1e12:.0f} TFLOP/s; this machine has none"
         parts.append(f"about {duration(operations / SUSTAINED)} on one GPU ({assumed})")
     if unknown:
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
     training_time = f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}: {'; '.join(parts) or 'seconds'}."
     started = f"starting these and as many evaluation jobs takes about {duration(2 * len(missing) * START)}"
-    return f"{training_time} In addition, {started}; {_evaluation(runs, study)}." if parts else training_time
+    sentence = f"{training_time} In addition, {started}; {_evaluation(runs, study)}." if parts else training_time
+    return sentence, math.nan if unknown else needed
 
 
 def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path, machine: Pace) -> list[str]:
@@ -79,9 +89,9 @@ def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path, machin
                 costs[features_key(made)] = 1e9 * features_cost(run.settings, made, samples)
     if not (missing := list(filter(None, costs.values()))):  # files of vectors cost nothing
         return []
-    on_gpu = not machine.has_gpu and runs[0][0].settings["training"]["device"] != "cpu"
+    on_gpu = not machine.has_gpu and runs[0][0].settings["training"]["device"] == "cuda"
     seconds, where = sum(missing) / (SUSTAINED if on_gpu else machine.speed), "one GPU" if on_gpu else "this machine"
-    return [f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on {where}, roughly."]
+    return [f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on {where} {IF}."]
 
 
 def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:

@@ -41,7 +41,7 @@ SEEDS = ((4, 20), (4, 12), (4, 8))  # pilot and new ones; the first pair that fi
 # Processor seconds on a slow Xeon: to start a job, to train and evaluate a run, and to pass a sample through the frozen towers.
 START, RUN, SAMPLE = 8.0, {"text": 4.0, "images": 6.0, "pairs": 8.0}, {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
-VARIANTS = {"text": 4, "images": 3, "pairs": 4}  # of a tuned objective
+VARIANTS = 4  # of a tuned objective
 SMALL, USUAL = 96, 160  # pixels: sides of small and of other images in the frozen tower
 
 
@@ -106,8 +106,8 @@ class Study:
             fields: values of its placeholders.
         """
         for pilots, seeds in SEEDS:
-            runs = tuned * VARIANTS[self.kind] * pilots + (tuned + 2) * seeds
-            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS[self.kind] + tuned + 2)
+            runs = tuned * VARIANTS * pilots + (tuned + 2) * seeds
+            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 2)
             if needed <= (1 - FOR_TOWERS) * self.seconds:
                 break
         else:
@@ -121,13 +121,14 @@ class Study:
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
         file = shlex.quote(str(self.file))
         written = text.substitute(values, name=name, file=file)
-        load_configuration(yaml.safe_load(written), str(self.file))
+        objectives = load_configuration(yaml.safe_load(written), str(self.file)).studies[name].objectives
         for write in self.beside:
             write()
         self.file.write_text(written, encoding="utf-8")
         about = f"{runs} short runs: {pilots} pilot seeds tune the temperatures, {seeds} new seeds compare the methods"
+        methods = f"compared: {', '.join(objectives)} ({self.file} explains them)"
         commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
-        return "\n".join([*self.found, about, f"Wrote {self.file}. Next, in a clone of TrueNeg:", *commands])
+        return "\n".join([*self.found, methods, about, f"Wrote {self.file}. Next, in a clone of TrueNeg:", *commands])
 
     def kept_rows(
         self,

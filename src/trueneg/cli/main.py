@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import shlex
 import shutil
 import sys
 import time
@@ -20,6 +21,7 @@ from trueneg.store import exchange
 from trueneg.store.evidence import exported_studies
 from trueneg.store.protocol import CHECKOUT
 
+DEFAULT = ["config/config.yaml"]
 LINE = 120  # characters per line of a table that is not printed in a terminal
 
 
@@ -48,16 +50,17 @@ def _parser() -> argparse.ArgumentParser:
     checks = commands.add_parser(
         "check", help="show planned, finished and missing runs of a configuration, and the time still needed"
     )
-    checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
+    checks.add_argument("config", nargs="*", default=DEFAULT, help="configuration files")
     checks.add_argument(
         "--files", action="store_true", help="compare every file in the results with its recorded checksum instead"
     )
     checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
     checks.add_argument("--pace", action="store_true", help="measure this machine's speed first, and keep it for later checks")
     checks.set_defaults(command=_check)
-    inits = commands.add_parser("init", help="write a study of your own data, sized for a given time").add_subparsers(
-        required=True, metavar="FORM"
-    )
+    forms = "`trueneg init FORM --help` lists the options of a form: columns, --minutes, --output."
+    inits = commands.add_parser(
+        "init", help="write a study of your own data, sized for a given time", epilog=forms
+    ).add_subparsers(required=True, metavar="FORM")
     texts = inits.add_parser("text", help="texts with labels, or pairs of texts, in a table")
     pairs = inits.add_parser("pairs", help="images in a folder with texts in a table")
     pictures = inits.add_parser("images", help="images in one folder per class")
@@ -116,8 +119,14 @@ def _check(options: argparse.Namespace) -> bool:
         return faults > 0
     studies = read_configuration(options.config).studies
     machine = Pace(options.results, measures=options.pace)
+    is_ready = True
     for name in studies:
-        print(legible(check.describe(name, studies, options.results, machine, options.images)))
+        text = check.describe(name, studies, options.results, machine, options.images)
+        print(legible(text))
+        is_ready = is_ready and "\n  MISSING " not in text
+    chosen = "" if options.config == DEFAULT else f" --configfile {shlex.join(options.config)}"
+    if is_ready:
+        print(f"Nothing is missing. Next: snakemake --cores all{chosen}")
     return False
 
 

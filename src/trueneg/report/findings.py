@@ -20,11 +20,12 @@ from trueneg.report.metrics import (
     format_metric,
     higher_is_better,
     margin_text,
-    metric_name,
+    measured_name,
     with_interval,
 )
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
+from trueneg.specs.sources import described
 from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
 from trueneg.stats.measurement import Measurement
 
@@ -118,7 +119,7 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
         row, treatment, baseline: as for :func:`answer`.
     """
     metric, seeds = row["metric"], seed_count([row["seeds"]])
-    name = f"{metric_name(Measurement.of(row))} on {row['dataset']}"
+    name = f"{measured_name(Measurement.of(row))} on {described(row['dataset'])}"
     cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
     if row["seeds"] < 2:
         return f"{cannot_tell}: they share {seeds}, but at least 2 are needed"
@@ -152,9 +153,11 @@ def knowing_the_labels(row: Any, metric: str) -> str:
         return ""
     if row["low"] <= 0 <= row["high"]:
         reach = ends(row["low"], row["high"], metric)
-        return f"knowing the labels gives {format_metric(row['difference'], metric, signed=True)} ({reach})"
+        gain = amount(row["difference"], metric, signed=True, difference=True)
+        return f"knowing the labels makes no clear difference: {gain} ({reach})"
     verb = "gains" if (row["difference"] > 0) == higher_is_better(metric) else "loses"
-    return f"knowing the labels {verb} {format_metric(abs(row['difference']), metric)} ({_unsigned_ends(row, metric)})"
+    size = amount(abs(row["difference"]), metric, difference=True)
+    return f"knowing the labels {verb} {size} ({_unsigned_ends(row, metric)})"
 
 
 def _unsigned_ends(row: Any, metric: str) -> str:

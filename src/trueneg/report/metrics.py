@@ -155,6 +155,19 @@ def metric_name(of: Measurement) -> str:
     return name + (f" on {group_name(of)}" if of.group else "") + way
 
 
+def measured_name(of: Measurement) -> str:
+    """Return the display name of a metric, after the evaluation if its name does not tell which.
+
+    Example:
+        >>> measured_name(Measurement("knn", "accuracy")), measured_name(Measurement("linear probe", "accuracy", group="rare"))
+        ('kNN accuracy', 'linear probe accuracy on rare classes')
+        >>> measured_name(Measurement("retrieval", "R", "seen", k=1))
+        'R@1'
+    """
+    task = f"{evaluation_name(Measurement(of.task, of.metric))} " if of.metric in ("accuracy", "AUC") else ""
+    return task + metric_name(of)
+
+
 def evaluation_name(of: Measurement) -> str:
     """Return the name of the evaluation with its settings.
 

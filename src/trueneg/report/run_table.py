@@ -50,7 +50,7 @@ def run_table(results: Path, studies: Collection[str] = ()) -> pd.DataFrame:
     if not rows:
         return pd.DataFrame(columns=["run", "state"])
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
-    counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
+    counts = [name for name in ("seed", "samples", "epochs", "updates") if name in table]
     table = table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
     return table.sort_values([name for name in ORDER if name in table], ignore_index=True)
 
@@ -129,7 +129,8 @@ def _finished(record: dict[str, Any], studies: list[str], state: str, metrics: d
         "epoch": None,
         "study": ", ".join(studies),
         "source": record["source"]["name"],
-        **{key: record[key] for key in ("dataset", "objective", "seed", "images")},
+        **{key: record[key] for key in ("dataset", "objective", "seed")},
+        "samples": record["images"],
         **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},
         "encoder": (record["settings"].get("encoder") or record["settings"]["text_encoder"])["name"],
         **{name: values.get(record["id"]) for name, values in metrics.items()},

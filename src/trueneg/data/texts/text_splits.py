@@ -100,7 +100,7 @@ def text_subset(source: TextSource, settings: Mapping[str, Any], seed: int) -> T
     for name in (*SEEN[1:], *UNSEEN):
         own = texts[parts[name], :2]  # anchors and positives
         is_repeated = np.isin(own, taken).any(1)
-        left_out.add("with a text of an earlier split", int(is_repeated.sum()))
+        left_out.add("with the same text in another split", int(is_repeated.sum()))
         parts[name] = parts[name][~is_repeated]
         taken = taken if name == "test" else np.union1d(taken, own[~is_repeated])
     needed = [*SEEN, *(name for name in UNSEEN if limits.get(name.removesuffix("_bank")))]
