@@ -16,6 +16,7 @@ from trueneg.io.files import atomic_write
 from trueneg.io.reading import RUN_STEP, reading
 
 Kind = TypeVar("Kind")
+AGAIN = "draw it again: snakemake --forcerun subsets"
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.data.splits import read_splits, write_splits
+from trueneg.data.splits import AGAIN, read_splits, write_splits
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.randomness import seed_for
@@ -124,14 +124,14 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
     """
     if subset.source_checksum != source.checksum:
         other = f"a different version of source {source.name}"
-        raise UserError(f"the subset of seed {subset.seed} was drawn from {other}; draw it again.")
+        raise UserError(f"the subset of seed {subset.seed} was drawn from {other}; {AGAIN}.")
     for what, owners in (("patients", source.patients), ("reports", source.reports)):
         for first, second in itertools.combinations(SPLITS, 2):
             shared = np.intersect1d(owners[getattr(subset, first)], owners[getattr(subset, second)])
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
                 problem = f"{len(shared)} {what}{example} in both {first} and {second}"
-                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; draw it again.")
+                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; {AGAIN}.")
 
 
 # One parquet file contains the subsets of all seeds.

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from trueneg.data.skipping import Skipped
-from trueneg.data.splits import read_splits, write_splits
+from trueneg.data.splits import AGAIN, read_splits, write_splits
 from trueneg.data.texts.text_files import label_sets
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
@@ -132,7 +132,7 @@ def refuse_text_leakage(source: TextSource, subset: TextSubset) -> None:
     """
     if subset.source_checksum != source.checksum:
         other = f"a different version of source {source.name}"
-        raise UserError(f"the subset of seed {subset.seed} was drawn from {other}; draw it again.")
+        raise UserError(f"the subset of seed {subset.seed} was drawn from {other}; {AGAIN}.")
     texts = {name: source.text_numbers[getattr(subset, name), :2] for name in ("validation", "test")}
     texts["train"] = source.text_numbers[subset.train, :2]
     parts = ("bank", "validation_unseen_bank", "test_unseen_bank") if source.label_names else ()
@@ -140,7 +140,7 @@ def refuse_text_leakage(source: TextSource, subset: TextSubset) -> None:
         for first, second in itertools.combinations(values, 2):
             if shared := len(np.intersect1d(values[first], values[second])):
                 problem = f"{shared:,} {what} in both {first} and {second}"
-                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; draw it again.")
+                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; {AGAIN}.")
 
 
 def _splits(source: TextSource, label_set: np.ndarray, settings: Mapping[str, Any], draws: np.ndarray) -> np.ndarray:
