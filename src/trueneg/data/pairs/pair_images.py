@@ -83,7 +83,8 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
     """
     has = np.isin(reports, sentences["report"].to_numpy(str))
     if not has.any():
-        raise UserError(f"none of the {len(has):,} images has a sentence; expected images and text of the same data set; correct dataset.text or the paths.")
+        problem = f"none of the {len(has):,} images has a sentence; expected images and text of the same data set"
+        raise UserError(f"{problem}; correct dataset.text or the paths.")
     if not has.all():
         log.info("%s of %s images are skipped because their reports have no sentences", f"{(~has).sum():,}", f"{len(has):,}")
     available = pd.unique(reports[has])
