@@ -17,7 +17,6 @@ OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(SWEEPS_OF_ERRORS, REPETITIONS),
     **dict.fromkeys(("errors_by_assumed_alpha", "approximation_errors"), REPETITIONS),
     **{name: {"density_draws": 2000} for name in ("class_conditional_densities", "observation_densities")},
-    "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 
 

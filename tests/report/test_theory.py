@@ -23,7 +23,6 @@ SETTINGS = {
     **{key: {"repetitions": 2} for key in SWEEPS_OF_ERRORS},
     **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors")},
     **{key: {"density_draws": 500} for key in ("class_conditional_densities", "observation_densities")},
-    "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 
 
@@ -147,19 +146,6 @@ def test_bounds_are_drawn_above_the_errors(frames):
     measured, bound = plot.get_lines()[0], plot.get_lines()[frame["objective"].nunique()]
     np.testing.assert_allclose(measured.get_ydata(), part.loc[part["quantity"] == "|L − L̄|", "value"])
     np.testing.assert_allclose(bound.get_ydata(), part.loc[part["quantity"] == "Proposition 1", "value"])
-
-
-def test_the_gradient_of_one_negative_is_drawn_for_every_loss(frames):
-    frame, figure = frames.experiment("negative_gradients"), drawn(frames, "negative_gradients")
-    for plot, family in zip(figure.axes, frame["family"].unique(), strict=True):
-        expected = dict(list(frame[frame["family"] == family].groupby("loss")))
-        lines = {line.get_label(): line for line in plot.get_lines()[1:]}  # after the line at zero
-        assert lines.keys() == expected.keys()
-        for name, line in lines.items():
-            np.testing.assert_allclose(line.get_xdata(), expected[name]["cosine"])
-            np.testing.assert_allclose(line.get_ydata(), expected[name]["value"])
-    for fact in ("c = 0.6", "30 other negatives", "−0.3 to 0.5", "logit scale of 14", "η = 0.1", "α = 0.9"):
-        assert fact in footnote(figure)
 
 
 def test_the_table_of_an_experiment_is_formatted(frames):

@@ -25,7 +25,6 @@ REPEATED = (
 OPTIONS = {
     **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors")},
     **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
-    "negative_gradients": {"cosines": (-0.9, 0.0, 0.4, 0.66, 0.67, 0.9)},
 }
 # Columns with results; the others identify a row.
 MEASURED = ("standard error", "spread", "exact")

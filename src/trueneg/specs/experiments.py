@@ -9,13 +9,10 @@ EXPERIMENTS = {
     **dict.fromkeys(DENSITIES, "density_experiments"),
     **dict.fromkeys(ERRORS, "error_experiments"),
     **dict.fromkeys(BOUNDS, "bound_experiments"),
-    "negative_gradients": "negative_gradients",
 }
 
 # Names of the compared estimators in data frames and figures.
 BIASED, DCL, TRUE = "CL (biased)", "DCL", "true negatives"
 FORM_NAMES = {"paper": "BCL, paper", "released": "BCL, released", "consistent": "BCL, consistent"}
 ESTIMATORS = (BIASED, DCL, *FORM_NAMES.values())
-# Gradient of one negative: the anchor's positive and other negatives (lowest and highest cosine, number), evenly spaced.
-POSITIVE, OTHERS, LOGIT_SCALE = 0.6, (-0.3, 0.5, 30), 14.0
 DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # reference values for the estimates
