@@ -13,7 +13,7 @@ from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, ad
 from tests.report import synthetic
 from trueneg.io import privacy
 from trueneg.report.drawing import save
-from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.figures.by_condition import draw_by_place
 from trueneg.report.findings import sentence
 from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
@@ -34,7 +34,7 @@ def results(tmp_path_factory):
     add_examples(folder)
     add_theory(folder)
     artefacts = folder / "phantom" / "artefacts"
-    figure = accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
+    figure = draw_by_place(synthetic.rows(seeds=3), synthetic.FRACTIONS, [Measurement("knn", "accuracy", "all")])
     png, _, _ = save(figure, folder / "phantom" / "figures" / "by fraction", "Accuracy")
     table = ("Tasks", "With paired differences.", layout_table(Gathered(artefacts), "tasks"))
     phantom = study_page(artefacts) | {"figures": [("By r", "A caption.", png)], "tables": [table]}

@@ -17,7 +17,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
-from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, accuracy_by_condition, by_label_fraction
+from trueneg.report.figures.by_condition import NEGATIVES_AXIS, TEMPERATURE_AXIS, by_label_fraction, draw_by_place
 from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
@@ -86,13 +86,13 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
         "true_negative_mean": partial(true_negative_mean, gathered),
     }
     for end, baseline in (("", None), ("_differences", "CL")):
-        by_place = partial(accuracy_by_condition, rows, baseline=baseline)
-        drawers[f"primary_by_fraction{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=KNN)
-        drawers[f"primary_by_negatives{end}"] = partial(by_place, places=SIZES, measured=KNN, axis=NEGATIVES_AXIS)
-        drawers[f"primary_by_temperature{end}"] = partial(by_place, places=TEMPERATURES, measured=KNN, axis=TEMPERATURE_AXIS)
+        by_place = partial(draw_by_place, rows, baseline=baseline)
+        drawers[f"primary_by_fraction{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=[KNN])
+        drawers[f"primary_by_negatives{end}"] = partial(by_place, places=SIZES, measured=[KNN], axis=NEGATIVES_AXIS)
+        drawers[f"primary_by_temperature{end}"] = partial(by_place, places=TEMPERATURES, measured=[KNN], axis=TEMPERATURE_AXIS)
         for pool in get_args(LabelPool):
             probe = Measurement("linear probe", "accuracy", pool, 1.0)
-            drawers[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=probe)
+            drawers[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, places=synthetic.FRACTIONS, measured=[probe])
             of_labels = partial(by_label_fraction, gathered, baseline, dataset, probe)
             drawers[f"probe_by_label_fraction_{pool}_labels{end}"] = of_labels
     return drawers

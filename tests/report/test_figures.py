@@ -12,7 +12,7 @@ from tests.studies import tiny_study
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.drawing import add_legend, alternative_text, footnote, line_styles, panels, save
 from trueneg.report.figures import embedding, monitors
-from trueneg.report.figures.by_condition import accuracy_by_condition, by_label_fraction
+from trueneg.report.figures.by_condition import by_label_fraction, draw_by_place
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
 
@@ -64,7 +64,7 @@ def test_accuracy_is_drawn_as_means_or_paired_differences_with_intervals(axis, b
     test = of(ROWS, split="test")
     if axis == "condition":
         measured = PROBE._replace(group="rare")
-        chosen, figure = measured.rows_of(test), accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
+        chosen, figure = measured.rows_of(test), draw_by_place(ROWS, synthetic.FRACTIONS, [measured], baseline)
     else:
         chosen, figure = of(test, dataset="fraction=0.5", task="linear probe"), by_labels(baseline)
         chosen = chosen[chosen["group"].isna()]
@@ -80,7 +80,7 @@ def test_accuracy_is_drawn_as_means_or_paired_differences_with_intervals(axis, b
 
 
 def test_points_and_intervals_lie_inside_the_axes():
-    for figure in (accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE), by_labels("CL")):
+    for figure in (draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE]), by_labels("CL")):
         figure.draw_without_rendering()
         plot = figure.axes[0]
         for x, _, low, high in drawn(figure).values():
@@ -89,7 +89,7 @@ def test_points_and_intervals_lie_inside_the_axes():
 
 
 def test_one_seed_draws_points_without_bars():
-    shown = drawn(accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, PROBE))
+    shown = drawn(draw_by_place(of(ROWS, seed=0), synthetic.FRACTIONS, [PROBE]))
     assert np.isfinite(shown["CL"][1]).all()
     assert not np.isfinite(shown["CL"][2]).any()
 
@@ -97,7 +97,7 @@ def test_one_seed_draws_points_without_bars():
 def test_long_footnotes_stay_inside_the_figure():
     gathered = SimpleNamespace(read=lambda *files: synthetic.coordinates(), study_note=synthetic.LONG_NOTE)
     for figure in (
-        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, note=lambda drawn: synthetic.LONG_NOTE),
+        draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], notes=[synthetic.LONG_NOTE]),
         embedding.embedding(gathered, []),
     ):
         synthetic.assert_footnote_inside(figure)
@@ -105,17 +105,17 @@ def test_long_footnotes_stay_inside_the_figure():
 
 def test_footnotes_state_seeds_interval_and_note():
     note = "From the small default."
-    text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=lambda drawn: note))
+    text = footnote(draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], "CL", notes=[note]))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
     assert text.endswith(note)
     assert "(3 seeds)" in footnote(curves_of(CURVES, "training_loss"))
     fewer = ROWS.drop(index=of(ROWS, objective="CL", seed=0).index)
-    assert "(4 to 5 seeds)" in footnote(accuracy_by_condition(fewer, synthetic.FRACTIONS, PROBE))
+    assert "(4 to 5 seeds)" in footnote(draw_by_place(fewer, synthetic.FRACTIONS, [PROBE]))
 
 
 def test_the_alternative_text_contains_the_values():
     rows = of(ROWS, dataset="fraction=0.5")
-    figure = accuracy_by_condition(rows, {"fraction=0.5": 0.5}, PROBE)
+    figure = draw_by_place(rows, {"fraction=0.5": 0.5}, [PROBE])
     expected = of(means(PROBE.rows_of(of(rows, split="test"))), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
 
@@ -125,7 +125,7 @@ def test_objectives_differ_without_colour_and_keep_their_colour_in_every_figure(
     assert len({style.marker for style in styles}) == 8
     means, differences = (
         {line.get_label(): line.get_color() for line in figure.axes[0].lines if not line.get_label().startswith("_")}
-        for figure in (accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, baseline) for baseline in (None, "CL"))
+        for figure in (draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], baseline) for baseline in (None, "CL"))
     )
     assert differences.items() <= means.items()
 
@@ -231,13 +231,13 @@ def test_figures_without_values_are_drawn_with_a_message(without, tmp_path):
 
 def test_an_unmeasured_quantity_raises_an_error_that_lists_the_measured_ones():
     with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
-        accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
+        draw_by_place(ROWS, synthetic.FRACTIONS, [KNN._replace(labels="none")])
 
 
 def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
     files = []
     for folder in ("first", "second"):
-        figure = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
+        figure = draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE])
         files.append(save(figure, tmp_path / folder / "figure", "Accuracy, η = 0.1"))
     assert [path.suffix for path in files[0]] == [".png", ".pdf", ".svg"]
     for first, second in zip(*files, strict=True):

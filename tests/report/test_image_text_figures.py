@@ -199,11 +199,11 @@ def test_long_footnotes_stay_inside_every_figure(study, request):
         synthetic.assert_footnote_inside(drawing.made(gathered))
 
 
-@pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
-def test_ablation_by_batch_size_draws_one_point_per_condition(swept, name):
+@pytest.mark.parametrize("name", ["primary_by_negatives", "primary_by_negatives_differences"])
+def test_the_figure_by_negatives_draws_one_point_per_condition(swept, name):
     figure = drawn(swept, name)
     x, y = lines_of(figure.axes[0])["Oracle"].get_data(orig=False)
-    np.testing.assert_allclose(x, [32, 64, 96])
+    np.testing.assert_allclose(x, [31, 63, 95])
     selection = Gathered(swept).selection.set_index(["dataset", "objective"])["variant"]
     expected = []
     for dataset in CONDITIONS:
@@ -213,7 +213,7 @@ def test_ablation_by_batch_size_draws_one_point_per_condition(swept, name):
         )
         expected.append(oracle - baseline if name.endswith("differences") else oracle)
     np.testing.assert_allclose(y, expected)
-    assert figure.axes[0].get_xlabel() == "Batch size"
+    assert "negatives" in figure.axes[0].get_xlabel()
 
 
 @pytest.mark.parametrize("name", ["ablation_dimensions", "ablation_dimensions_differences"])
@@ -395,7 +395,8 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
     always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
     tradeoff = ["tradeoff", "tradeoff_differences"]
-    ablations = [f"ablation_{of}{end}" for of in ("batch_size", "dimensions", "strength") for end in ("", "_differences")]
+    names = ("primary_by_negatives", "ablation_dimensions", "ablation_strength")
+    ablations = [name + end for name in names for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]

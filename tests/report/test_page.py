@@ -17,7 +17,7 @@ from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, save
-from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.figures.by_condition import draw_by_place
 from trueneg.report.formats import Cell, Group, Table, from_frame
 from trueneg.report.page import render_page, study_page
 from trueneg.stats.measurement import Measurement
@@ -52,7 +52,7 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
-    drawn = accuracy_by_condition(rows, synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
+    drawn = draw_by_place(rows, synthetic.FRACTIONS, [Measurement("knn", "accuracy", "all")])
     png, _, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
     return drawn, png
 

@@ -160,11 +160,11 @@ def forest(
 
 
 def set_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
-    """Place ticks only at the measured values."""
+    """Label an axis, and place the ticks of a logarithmic one only at the measured values."""
     if axis.logarithmic:
         plot.set_xscale("log")
-    plot.set_xticks(values, [f"{100 * value:g} %" if axis.percent else f"{value:g}" for value in values])
-    plot.set_xticks([], minor=True)
+        plot.set_xticks(values, [f"{100 * value:g} %" if axis.percent else f"{value:g}" for value in values])
+        plot.set_xticks([], minor=True)
     plot.set_xlabel(axis.label)
     plot.margins(x=0.06)
 

@@ -138,9 +138,8 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
     for plot, (quantity, parameter), part in parts:
         draw_sampled(plot, part, STYLES, by="estimator", x="at")
         axis, place = AXES[parameter], cast(Any, plot.get_subplotspec())
-        plot.set(xlabel=axis.label, yscale="log" if quantity == "mean squared error" else "linear")
-        if axis.logarithmic:
-            set_ticks(plot, sorted(part["at"].unique()), axis)
+        plot.set_yscale("log" if quantity == "mean squared error" else "linear")
+        set_ticks(plot, sorted(part["at"].unique()), axis)
         if place.is_first_col() or len(quantities) > 1:
             plot.set_ylabel(LABELS[quantity])
     add_legend(figure, {name: style for name, style in STYLES.items() if name in set(chosen["estimator"])})
