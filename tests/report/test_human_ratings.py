@@ -149,7 +149,7 @@ def test_calibration_plots_stated_against_rated_probabilities(study):
     np.testing.assert_allclose(lines["BCL"].get_xdata(), np.linspace(0.02, 0.2, 10))
     np.testing.assert_allclose(lines["BCL"].get_ydata(), 0.5 * np.linspace(0.02, 0.2, 10) + 0.0525)
     assert "not drawn at random" in footnote(figure)
-    assert "Expected calibration error: DCL-LM" in alternative_text(figure)
+    assert "Stated probability, caption as anchor." in alternative_text(figure)
 
 
 def test_eta_is_plotted_by_caption_and_a_constant_eta_is_mentioned(study):

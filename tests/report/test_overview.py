@@ -37,4 +37,4 @@ def test_the_figure_describes_all_values(folders):
     figure, table = overview(folders)
     assert len(table) == len(differences(Gathered(folders[0])))
     for row in table.itertuples():
-        assert f"{100 * row.difference:+.2f}" in alternative_text(figure)
+        assert f"{100 * row.difference:.4g} [" in alternative_text(figure)

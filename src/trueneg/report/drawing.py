@@ -31,6 +31,7 @@ REPORTED: set[str] = set()  # characters without a font that the log mentions
 STRONGEST = 0.75  # opacity at the maximum of a heatmap
 LONGEST_LINE, MOST_LINES = 200, 40  # maximum characters per line and lines per text that are drawn
 USUAL_LINES, LINE = 3, 0.2  # legend lines that fit in a figure, and the height of each further line in inches
+MOST_VALUES = 6  # of a line in the alternative text
 USUAL_NOTE, NOTE_LINE = 5, 0.15  # the same for the footnote
 RIGHT = 0.985  # right end of the footnote as a fraction of the figure's width
 
@@ -105,8 +106,8 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure:
-    """Add the non-empty sentences as a footnote and attach the description, which lists the values, as alternative text."""
+def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
+    """Add the non-empty sentences as a footnote and a description of what is drawn as alternative text."""
     from matplotlib.text import Text
 
     for axes in figure.axes:  # categories get their text only here
@@ -123,7 +124,7 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
             break
     lines = min(note.get_text().count("\n") + 1, MOST_LINES)
     figure.set_figheight(figure.get_figheight() + NOTE_LINE * max(0, lines - USUAL_NOTE))
-    figure.set_label(legible(description))
+    figure.set_label(legible(" ".join(map(_described, figure.axes))))
     for part in figure.findobj(Text):
         # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or name does not start one.
         if "\\mathdefault" not in part.get_text():
@@ -131,6 +132,26 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
             part.set_parse_math("$" not in part.get_text())
             part.set_fontfamily(families)
     return figure
+
+
+def _described(axes: Axes) -> str:
+    """Describe a panel by its texts and by the values and intervals of its labelled lines; only the ends of long lines."""
+    containers: Any = [of for of in axes.containers if getattr(of, "has_xerr", False) != getattr(of, "has_yerr", False)]
+    bars = {container.lines[0]: container for container in containers}
+    texts = [axes.get_title(), axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)]
+    for line in axes.lines:
+        points, places = np.column_stack(line.get_data(orig=False)).astype(float), dict[float, str]()
+        if is_forest := line in bars and bars[line].has_xerr:
+            places = dict(zip(axes.get_yticks(), (label.get_text() for label in axes.get_yticklabels()), strict=True))
+            points = points[:, ::-1]
+        ends: Any = bars[line].lines[2][0].get_segments() if line in bars else [()] * len(points)  # empty without an interval
+        intervals = [" [{:.4g}, {:.4g}]".format(*end[:, 1 - is_forest]) if len(end) else "" for end in ends]
+        named = [places.get(place, f"{place:.4g}") for place in points[:, 0]]
+        shown = [f"{value:.4g}{both} at {place}" for value, both, place in zip(points[:, 1], intervals, named, strict=True)]
+        if shown and not str(line.get_label()).startswith("_"):
+            kept = shown if is_forest or len(shown) <= MOST_VALUES else [shown[0], shown[-1]]
+            texts.append(f"{line.get_label()}: {', '.join(kept)}")
+    return " ".join(f"{' '.join(text.split()).rstrip('.')}." for text in texts if text.strip())
 
 
 def _font_families(text: str) -> list[str]:

@@ -86,9 +86,5 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     rows = table.to_dict("records")
     best = "; ".join(f"{row['title']}: {row['objective']} of {row['of']}" for row in rows if row["kind"] == METHOD)
     note = "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals over seeds, not corrected."
-    ends = (f"[{100 * row['low']:+.2f}, {100 * row['high']:+.2f}]" for row in rows)
-    texts = (
-        f"{row['title']}, {row['kind']}: {100 * row['difference']:+.2f} {both}" for row, both in zip(rows, ends, strict=True)
-    )
     columns = ["id", "title", "measured", "kind", "objective", "of", "seeds", "difference", "low", "high"]
-    return finish(figure, [note, f"Best methods: {best}."], "; ".join(texts)), table[columns]
+    return finish(figure, [note, f"Best methods: {best}."]), table[columns]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from trueneg.report.drawing import Axes, Figure, LineStyle, draw_message, panels
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, seed_count
-from trueneg.report.metrics import full_name, with_interval
+from trueneg.report.metrics import full_name
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement, measurements
 
@@ -191,13 +191,3 @@ def zero_line(plot: Axes, baseline: str | None, styles: Mapping[str, LineStyle])
 def interval_note(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
     """Return the sentence that explains the intervals in a figure."""
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
-
-
-def value_text(row: Any, metric: str, signed: bool) -> str:
-    """Describe what is shown of a row, with its interval, for the alternative text."""
-    return with_interval(row["shown"], row["low"], row["high"], metric, signed)
-
-
-def points_text(line: pd.DataFrame, metric: str, signed: bool) -> str:
-    """Describe the points of a line for the alternative text."""
-    return ", ".join(f"{value_text(row, metric, signed)} at {row['x']:g}" for _, row in line.iterrows())

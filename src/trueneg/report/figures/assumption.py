@@ -72,10 +72,7 @@ def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], se
         f"{int(chosen['classes'].max())} classes. ρ is Spearman's rank correlation, with 95 % bootstrap "
         "intervals over classes. The horizontal axes have different scales."
     )
-    values = "; ".join(f"{row['scorer']} ρ {rho_text(row)}, k {row['k']:.3g}" for _, row in chosen.iterrows())
-    return finish(
-        figure, [about, gathered.study_note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}."
-    )
+    return finish(figure, [about, gathered.study_note])
 
 
 def rho_text(row: pd.Series) -> str:

@@ -44,9 +44,7 @@ def approximation_errors(gathered: Gathered) -> Figure:
         f"Lines with markers: measured |L − L̄|. {BAND} Thin lines above: Proposition 1. Grey: trivial bound; a bound above it "
         "is uninformative."
     )
-    largest = frame.loc[frame["quantity"] == "|L − L̄|", "value"].max()
-    described = f"Approximation errors, at most {largest:.3g}, below their bounds."
-    return finish(figure, [about, gathered.study_note], described)
+    return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
@@ -61,7 +59,7 @@ def supervised_bound(gathered: Gathered) -> Figure:
     for plot, _, part in parts:
         loss = part[part["quantity"] == DEBIASED].sort_values("negatives")
         promised, look = loss[loss["promised"]], DEBIASED_STYLE._asdict()
-        plot.plot(loss["negatives"], loss["value"], markerfacecolor="white", **look)
+        plot.plot(loss["negatives"], loss["value"], label=DEBIASED, markerfacecolor="white", **look)
         plot.plot(promised["negatives"], promised["value"], **look | {"linestyle": "none"})
         for name, style in SUPERVISED.items():
             level = part.loc[part["quantity"] == name, "value"].iloc[0]
@@ -69,9 +67,7 @@ def supervised_bound(gathered: Gathered) -> Figure:
         plot.set_xscale("log")
     add_legend(figure, {DEBIASED: DEBIASED_STYLE} | SUPERVISED)
     about = "Filled markers: values of N for which Lemma 2 guarantees a loss above the mean classifier's. Computed exactly."
-    supervised = frame[frame["quantity"].isin(SUPERVISED)]
-    values = "; ".join(f"{row['quantity']} {row['value']:.3g} at r = {row['imbalance']:g}" for _, row in supervised.iterrows())
-    return finish(figure, [about, gathered.study_note], f"Asymptotic debiased loss above supervised losses: {values}.")
+    return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
@@ -89,6 +85,5 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")
     add_legend(figure, {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()})
-    values = "; ".join(f"{row.encoders}: {row.term} {row.value:.3g}" for row in frame.itertuples())
     about = "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives none."
-    return finish(figure, [about, gathered.study_note], f"Terms of Theorem 4: {values}.")
+    return finish(figure, [about, gathered.study_note])

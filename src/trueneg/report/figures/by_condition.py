@@ -15,7 +15,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import evaluation_name, scale
-from trueneg.report.plots import Axis, draw_intervals, interval_note, points_text, set_ticks, shown_values, zero_line
+from trueneg.report.plots import Axis, draw_intervals, interval_note, set_ticks, shown_values, zero_line
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
@@ -112,7 +112,6 @@ def draw_by_place(
     figure, [plots] = panels(1, len(measured), width=max(6.4, 3.3 * len(measured)))
     drawn: set[str] = set()
     seeds: list[int] = []
-    texts = []
     for plot, of in zip(plots, measured, strict=True):
         points = shown_values(chosen, baseline, of)
         points = points.assign(x=points["dataset"].map(places)).sort_values("x", kind="stable")
@@ -126,9 +125,7 @@ def draw_by_place(
         plot.set_ylabel(axis_label(of, baseline))
         plot.set_title(evaluation_name(of) if len(measured) > 1 else "", fontsize=9.5)
         drawn, seeds = drawn | names, [*seeds, *points["seeds"]]
-        lines = points.groupby("objective", sort=False)
-        texts += [f"{name}: {points_text(lines.get_group(name), of.metric, bool(baseline))}" for name in bands | bars]
     add_legend(figure, zero | {name: style for name, style in all_styles.items() if name in drawn})
     about = f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}."
     intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")
-    return finish(figure, [about, intervals, *notes], f"Against {axis.label}: {'; '.join(texts)}.")
+    return finish(figure, [about, intervals, *notes])

@@ -7,8 +7,8 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import higher_is_better, margin_text, scale, unit
-from trueneg.report.plots import forest, value_text
-from trueneg.report.tables.building import comparisons, outcome_text, records
+from trueneg.report.plots import forest
+from trueneg.report.tables.building import comparisons
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.settings import Study
 
@@ -48,13 +48,10 @@ def contrasts(gathered: Gathered) -> Figure:
     label = with_unit("Difference", unit(measured.metric, difference=True))
     plot.set_xlabel(f"{label}; {side} of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
-    texts = (f"{row['contrast']} {value_text(row, measured.metric, signed=True)}, {outcome_text(row)}" for row in records(table))
     what = measurement_name(measured, "test", gathered.dataset)
     band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(table['pairs'])})."
     subtracted = [contrast.minus for contrast in gathered.study.contrasts if contrast.minus is not None]
     others = {name for contrast in subtracted for name in (contrast.treatment, contrast.baseline)}
     note = gathered.note_on({gathered.dataset}, {*table["objective"], *table["baseline"]} | others)
-    return finish(
-        figure, [about, *band, *gathered.protocol_notes, note], f"Differences with intervals, {what}: {'; '.join(texts)}."
-    )
+    return finish(figure, [about, *band, *gathered.protocol_notes, note])

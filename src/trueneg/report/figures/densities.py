@@ -48,8 +48,7 @@ def density_ratio(gathered: Gathered) -> Figure:
     plot.set(ylim=(-40, 40), ylabel="Density ratio p⁺/p⁻")
     add_legend(figure, styles)
     about = "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most p_d/τ⁺."
-    described = "The density ratio of equation 10 against similarity; it jumps from +∞ to −∞ at m/τ⁺."
-    return finish(figure, [about, gathered.study_note], described)
+    return finish(figure, [about, gathered.study_note])
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
@@ -66,5 +65,4 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."
-    ends = f"for α from {frame['alpha'].min():g} to {frame['alpha'].max():g}"
-    return finish(figure, [about, gathered.study_note], f"Densities of {' and '.join(styles)} against {label.lower()}, {ends}.")
+    return finish(figure, [about, gathered.study_note])

@@ -15,7 +15,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import scale
-from trueneg.report.plots import draw_intervals, facets, value_text
+from trueneg.report.plots import draw_intervals, facets
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import paired_differences
 
@@ -57,10 +57,9 @@ def dose_response(gathered: Gathered) -> Figure:
         by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
     figure = gain_panels(gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True)
     what = measurement_name(measured, "test", gathered.dataset)
-    texts = (f"{name}: {_described(part, measured.metric)}" for name, part in points.groupby("objective", sort=False))
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [about, note], f"Gain by mask, {what}: {'; '.join(texts)}.")
+    return finish(figure, [about, note])
 
 
 def gains_of(gathered: Gathered) -> pd.DataFrame:
@@ -87,9 +86,3 @@ def _is_comparable(gathered: Gathered, oracle: str) -> bool:
     """Return whether an oracle has the settings of the primary contrast's, apart from its errors."""
     study = gathered.study
     return study.tuning is None or study.primary.oracle in (oracle, runs.followed(study).get(oracle))
-
-
-def _described(part: pd.DataFrame, metric: str) -> str:
-    """Describe the precision and recall of an objective's mask, and its gain."""
-    masks = ", ".join(f"{row['monitor']} {row['x']:.2f} {row['group']}".strip() for row in part.to_dict("records"))
-    return f"{masks}; gain {value_text(part.iloc[0], metric, signed=True)}"

@@ -50,16 +50,13 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     look: dict[str, Any] = {"palette": palette, "markers": markers, "hue_order": list(palette), "style_order": list(palette)}
     look |= {"s": 13, "linewidth": 0, "alpha": 0.85, "rasterized": True}
     figure, parts = facets(points, "objective", size=(2.8, 2.7), title="{}")
-    texts = []
-    for plot, (objective,), of_objective in parts:
+    for plot, _, of_objective in parts:
         seaborn.scatterplot(of_objective, x="x", y="y", hue="class", style="class", ax=plot, **look)
         handles = plot.get_legend_handles_labels()
         plot.legend().remove()
-        silhouettes = _silhouettes(of_objective)
         plot.set(xticks=[], yticks=[], box_aspect=1, ylabel="")
-        plot.set_xlabel("\n".join(silhouettes), fontsize=8.5)
+        plot.set_xlabel("\n".join(_silhouettes(of_objective)), fontsize=8.5)
         plot.spines[:].set_visible(True)
-        texts.append(", ".join([objective, *silhouettes]))
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
     about = [
@@ -67,8 +64,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
         "The axes have no units, and distances between clusters have no meaning.",
         SILHOUETTE if "silhouette" in points else "",
     ]
-    shown = f"{len(classes)} classes ({int(classes.sum())} rare); {'; '.join(texts)}"
-    return finish(figure, [*about, gathered.study_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
+    return finish(figure, [*about, gathered.study_note])
 
 
 def _silhouettes(points: pd.DataFrame) -> list[str]:

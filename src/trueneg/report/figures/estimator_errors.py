@@ -30,7 +30,6 @@ FORMS = (
 )
 CODE_PROCESS = "Process of the authors' simulation code: U(a, b) with ends up to γ/t² inside ±1/t², and DCL at least exp(−1/t²)."
 SQUARED = (
-    "Mean squared errors",
     AGAINST_DRAWN,
     "In the anchors panel, bands show ±1.96 standard deviations of a single simulation of that size.",
 )
@@ -68,7 +67,7 @@ def mean_squared_errors_in_simulation_code(gathered: Gathered) -> Figure:
 )
 def estimated_means(gathered: Gathered) -> Figure:
     """Plot the mean estimate over anchors and the true negatives' mean against slide and α (BCL, Fig. 8)."""
-    return _sweeps(gathered, _means(gathered.experiment("errors_by_parameter")), "Mean estimates")
+    return _sweeps(gathered, _means(gathered.experiment("errors_by_parameter")))
 
 
 @drawings.add(
@@ -78,7 +77,7 @@ def estimated_means(gathered: Gathered) -> Figure:
 )
 def estimated_means_in_simulation_code(gathered: Gathered) -> Figure:
     """Plot the mean estimates for the process of the authors' simulation code (BCL, Fig. 8)."""
-    return _sweeps(gathered, _means(gathered.experiment("errors_in_simulation_code")), "Mean estimates", CODE_PROCESS)
+    return _sweeps(gathered, _means(gathered.experiment("errors_in_simulation_code")), CODE_PROCESS)
 
 
 @drawings.add(
@@ -91,7 +90,7 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
     frame = gathered.experiment("errors_by_negatives")
     chosen = pd.concat([frame[(frame["reference"] == DRAWN) & (frame["quantity"] == "bias")], _squared_errors(frame)])
     about = "Thin dotted lines: limit of the bias for many negatives, by quadrature."
-    figure = _sweeps(gathered, chosen, "Bias by number of negatives", about)
+    figure = _sweeps(gathered, chosen, about)
     for limit in frame[np.isinf(frame["at"])].itertuples():
         figure.axes[0].axhline(limit.value, color=STYLES[limit.estimator].color, linewidth=0.7, linestyle=(0, (1, 3)))
     return figure
@@ -104,7 +103,7 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
 def errors_by_positives(gathered: Gathered) -> Figure:
     """Plot the mean squared error against the number of positives, which only DCL uses."""
     chosen = _squared_errors(gathered.experiment("errors_by_positives"))
-    return _sweeps(gathered, chosen, "Mean squared errors", AGAINST_DRAWN)
+    return _sweeps(gathered, chosen, AGAINST_DRAWN)
 
 
 @drawings.add(
@@ -113,7 +112,7 @@ def errors_by_positives(gathered: Gathered) -> Figure:
 def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
     """Plot the mean squared error against the α given to the BCL forms, which may differ from the true α (marked)."""
     frame = gathered.experiment("errors_by_assumed_alpha")
-    figure = _sweeps(gathered, _squared_errors(frame), "Mean squared errors", AGAINST_DRAWN, "Vertical line: the true α.")
+    figure = _sweeps(gathered, _squared_errors(frame), AGAINST_DRAWN, "Vertical line: the true α.")
     figure.axes[0].axvline(frame["true alpha"].iloc[0], color="0.4", linewidth=0.9)
     return figure
 
@@ -129,8 +128,8 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str) -> Figure:
-    """Draw one panel per quantity and varied parameter; the alt text gives the endpoints of the first quantity's lines."""
+def _sweeps(gathered: Gathered, chosen: pd.DataFrame, *sentences: str) -> Figure:
+    """Draw one panel per quantity and varied parameter."""
     quantities = chosen["quantity"].unique()
     # The value does not depend on the number of anchors, but the spread of single simulations does.
     errors = chosen["spread"].where(chosen["parameter"] == "anchors", chosen["standard error"])
@@ -143,9 +142,4 @@ def _sweeps(gathered: Gathered, chosen: pd.DataFrame, what: str, *sentences: str
         if place.is_first_col() or len(quantities) > 1:
             plot.set_ylabel(LABELS[quantity])
     add_legend(figure, {name: style for name, style in STYLES.items() if name in set(chosen["estimator"])})
-    lines = chosen[chosen["quantity"] == quantities[0]].sort_values("at").groupby(["parameter", "estimator"], sort=False)
-    texts = []
-    for (parameter, name), line in lines:
-        ends = " to ".join(f"{row.value:.3g} at {row.at:g}" for row in line.iloc[[0, -1]].itertuples())
-        texts.append(f"{name} against {parameter}: {ends}")
-    return finish(figure, [*sentences, FORMS, BAND, gathered.study_note], f"{what}. {'; '.join(texts)}.")
+    return finish(figure, [*sentences, FORMS, BAND, gathered.study_note])

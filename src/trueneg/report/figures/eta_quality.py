@@ -11,7 +11,6 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import minus
-from trueneg.report.plots import value_text
 from trueneg.report.tables.building import records
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
 from trueneg.specs.settings import Study, values_of
@@ -60,7 +59,7 @@ def gains_by_error(gathered: Gathered) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def eta_quality(gathered: Gathered) -> Figure:
     """Draw the gain of each class probability against its error and, beside it, against its mean."""
-    (points, trend), metric = gains_by_error(gathered), gathered.primary.metric
+    points, trend = gains_by_error(gathered)
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
     styles = {name: style for name, style in line_styles(gathered.study.objectives).items() if name in set(points["objective"])}
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
@@ -68,7 +67,5 @@ def eta_quality(gathered: Gathered) -> Figure:
     about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]" if trend["low"].notna().all() else "{shown:+.2g} [no interval]"
     slopes = [f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})." for row in records(trend)]
-    text = "{objective}: error {error of η:.3g}, mean η {mean η:.2g}, gain "
-    texts = [text.format(**row) + value_text(row, metric, True) for row in records(points)]
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [about, *slopes, note], f"Gain by the error of η, {what}: {'; '.join(texts)}.")
+    return finish(figure, [about, *slopes, note])

@@ -35,7 +35,6 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
     height = 0.9 + (PANEL + 0.22) * len(phrases)
     figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
     figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
-    texts = []
     for line, phrase in zip(axes, phrases, strict=True):
         entries = [by_phrase.loc[(objective, *phrase)] for objective in wanted.objectives]
         for plot, entry in zip(line, [entries[0], *entries], strict=True):
@@ -47,8 +46,6 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
         above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
         said = textwrap.shorten(f"{entries[0]['finding']}: “{phrase[1]}”", int(PANEL * columns / LETTER), placeholder=" …")
         line[0].annotate(said, (0, 1), xycoords="axes fraction", **above).set_in_layout(False)
-        values = ", ".join(f"{name} {entry['CNR']:.2f}" for name, entry in zip(wanted.objectives, entries, strict=True))
-        texts.append(f"{phrase[1]}: {values}")
     for plot, name in zip(axes[0], ("radiograph", *wanted.objectives), strict=True):
         wrapped = textwrap.fill(name.replace(",", ", "), 21)
         above = {"xytext": (0, 16), "textcoords": "offset points"}
@@ -58,7 +55,7 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
         "from the lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between "
         "the inside and the outside of the boxes."
     )
-    return finish(figure, [about, gathered.study_note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.study_note])
 
 
 def _draw_radiograph(plot: Axes, entry: pd.Series) -> None:

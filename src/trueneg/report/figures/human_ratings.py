@@ -70,7 +70,6 @@ def human_ratings(gathered: Gathered) -> Figure:
     areas = areas.assign(name=areas["score"].replace(REFERENCES).where(areas["objective"] == "", areas["objective"]))
     names = [name for name in (*REFERENCES.values(), *styles) if name in set(areas["name"])]
     figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
-    texts = []
     for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
         rows = areas[areas["anchors"] == side]
         by_name: Any = rows.set_index("name")
@@ -81,12 +80,10 @@ def human_ratings(gathered: Gathered) -> Figure:
         forest(plot, rows, {name: styles.get(name, GREY) for name in names}, "name", names, row="name", y="AUC")
         plot.set_xlabel("AUC within an anchor")
         plot.set_title(f"{title}\n({shown['count'].max():.0f} anchors)", fontsize=9.5)
-        values = "; ".join(f"{name} {area_text(row)}" for name, row in shown.iterrows())
-        texts.append(f"{title}: one expert {area_text(expert)}; {values}")
     axes[0, 1].set_yticklabels([])
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
-    texts.append(_draw_calibration(axes[0, 2], calibration[calibration["anchors"] == "text"], styles))
+    _draw_calibration(axes[0, 2], calibration[calibration["anchors"] == "text"], styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
     about = (
         f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor: mean over the anchors that "
@@ -94,7 +91,7 @@ def human_ratings(gathered: Gathered) -> Figure:
         f"{seed_count(networks['seeds'])}."
     )
     note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
-    return finish(figure, [about, SELECTION, note], f"Ranking of false negatives. {'. '.join(texts)}.")
+    return finish(figure, [about, SELECTION, note])
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:
@@ -116,31 +113,26 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         plot.set_title(f"{name}\nρ {rho[name, 'rate']}", fontsize=9.5)
     if shown:
         add_legend(figure, {"caption (area: number of rated images)": CAPTION, "mean of a tenth of the captions, by η": MEAN})
-    texts = (f"{name}: ρ with the rate {rho[name, 'rate']}, with the mean rating {rho[name, 'mean rating']}" for name in shown)
     constant = ", ".join(name for name in names if name not in shown)
     about = f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 % bootstrap interval."
     omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
-    sentences = [about, omitted, SELECTION, gathered.study_note]
-    return finish(figure, sentences, f"η against the rate of false negatives. {'; '.join(texts)}.")
+    return finish(figure, [about, omitted, SELECTION, gathered.study_note])
 
 
-def _draw_calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> str:
-    """Draw the calibration panel and return its description."""
+def _draw_calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> None:
+    """Draw the calibration panel."""
     if calibration.empty:
         draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")
-        return "No probabilities"
-    texts = []
+        return
     by_objective = calibration.sort_values("implied").groupby("objective")
     for name in [name for name in styles if name in by_objective.groups]:
         bins = by_objective.get_group(name)
         plot.plot(bins["implied"], bins["rated"], label=name, **styles[name]._asdict())
-        texts.append(f"{name} {bins['error'].iloc[0]:.3f}")
     end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))
     plot.set_title("Stated probability,\ncaption as anchor", fontsize=9.5)
     plot.set(xlabel="Stated: mean of a bin", ylabel="Rated: fraction of false negatives")
     plot.legend(fontsize=8, loc="best")
-    return f"Expected calibration error: {', '.join(texts)}"
 
 
 def area_text(row: pd.Series, prefix: str = "") -> str:

@@ -116,7 +116,7 @@ def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[s
 def by_epoch(
     means: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
 ) -> Figure:
-    """Draw lines with bands; the alternative text gives each line's value at its last epoch."""
+    """Draw lines with bands."""
     from matplotlib.ticker import MaxNLocator
 
     empty = "No objective of this study has these values."
@@ -130,8 +130,4 @@ def by_epoch(
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     add_legend(figure, shown)
-    last = means.groupby(["monitor", "group", "objective", "dataset"], sort=False).last().reset_index()
-    places = (last["objective"] + ", " + last["dataset"] + ", " + last["monitor"] + " " + last["group"]).str.strip()
-    texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["shown"], strict=True))
-    described = f"{label} by epoch. At the last epoch, mean over seeds: {texts or 'no values'}."
-    return finish(figure, [interval_note(None, means["seeds"], "Bands"), note], described)
+    return finish(figure, [interval_note(None, means["seeds"], "Bands"), note])

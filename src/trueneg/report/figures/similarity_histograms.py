@@ -56,7 +56,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     by = [column for column in ("panel", "pairs") if column in table]
     share: Any = "col" if "pairs" in by else True
     figure, parts = facets(table, *by, size=(2.9, 2.3), share=share, xlabel="Similarity", ylabel="Density")
-    looks, texts = _styles(gathered.study, list(objective.unique())), []
+    looks = _styles(gathered.study, list(objective.unique()))
     for plot, (panel, *kind), part in parts:
         of_kind = pairs[pairs["pairs"] == kind[0]] if kind else pairs
         edges = _edges(of_kind)
@@ -69,8 +69,6 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         numbers = [_tail(of_panel.loc[of_panel["relation"] == ALL, "similarity"]), _separation(by_line)]
         plot.grid(axis="y", visible=False)
         plot.set_title("\n".join(filter(None, [", ".join([panel, *kind]), *numbers])), fontsize=9)
-        medians = ", ".join(f"{name} {values.median():.2f}" for name, values in by_line.items())
-        texts.append("; ".join(filter(None, [f"{', '.join([panel, *kind])}: median similarity {medians}", *numbers])))
     for plot, *_ in parts:  # after all panels, because setting a limit turns off autoscaling of the shared axis
         plot.set_ylim(bottom=0)
     drawn = {name: LineStyle("0.35", "", dashes) for name, dashes in DASHES.items() if name in set(pairs["relation"])}
@@ -79,7 +77,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
     about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    return finish(figure, [about, gathered.study_note], f"Distributions of similarity. {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.study_note])
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:
