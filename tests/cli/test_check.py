@@ -70,7 +70,8 @@ def test_each_missing_part_of_the_data_is_listed(name, parts, tmp_path, monkeypa
 
 def test_missing_features_are_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    guided = {"name": "guided", "guide": {"name": "encoder", "encoder": {"name": "vectors", "path": "features.safetensors"}}}
+    guide = {"name": "encoder", "encoder": {"name": "vectors", "path": "features.safetensors"}}
+    guided = {"name": "guided", "margin": 0.1, "guide": guide}
     study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": guided})
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
     assert main(["check", "study.yaml"]) == 1

@@ -120,7 +120,7 @@ def test_vectors_with_another_number_of_rows_are_refused(capsys):
 def test_vectors_of_a_guide_are_checked(capsys):
     np.save("vectors.npy", np.zeros((1797, 4), np.float32))
     guide = {"name": "encoder", "encoder": {"name": "vectors", "path": "vectors.npy"}}
-    study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": {"name": "guided", "guide": guide}})
+    study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": {"name": "guided", "margin": 0.1, "guide": guide}})
     code, error = checked(capsys, {"tiny": study})
     assert code == 1
     assert all(fact in error for fact in ("vectors.npy", "1,797 zero vectors"))

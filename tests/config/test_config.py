@@ -159,6 +159,17 @@ def test_only_the_augmentation_that_crops_has_a_size_of_the_views_and_blur(key, 
     assert mistakes(tiny=tiny_study(augmentation={"name": "color", key: value})) == []
 
 
+@pytest.mark.parametrize("guide", [{"name": "labels"}, {"name": "encoder", "encoder": {"name": "vectors", "path": "x.npy"}}])
+def test_a_guide_of_images_cannot_rate_another_image_above_a_view_of_the_same_one(guide):
+    guided = {"name": "guided", "guide": guide}
+    for margin, removes in ((0, False), (-0.1, False), ([0, 0.1], False), (0.1, True)):
+        found = mistakes(tiny=tiny_study(objectives=tiny_study()["objectives"] | {"Other": guided | {"margin": margin}}))
+        assert removes == (found == [])
+        assert removes or all(fact in found[0] for fact in ("objectives.Other.margin is", "above 0", "threshold"))
+    moving = guided | {"guide": {"name": "ema", "momentum": 0.9}}
+    assert mistakes(tiny=tiny_study(objectives=tiny_study()["objectives"] | {"Other": moving})) == []
+
+
 def test_all_mistakes_are_reported_at_once():
     study = with_key(with_key(tiny_study(), "training.batch_size", 0), "dataset.fraction", 2.0)
     assert sorted(mistakes(tiny=with_key(study, "encoder.width", "wide"))) == [

@@ -58,7 +58,11 @@ def test_a_missing_objective_defaults_to_one_that_trains():
 def test_features_and_weights_are_a_parameter_that_changes_with_their_content_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     objectives = tiny_study()["objectives"] | {
-        "Guided": {"name": "guided", "guide": {"name": "encoder", "encoder": {"name": "vectors", "path": "features.safetensors"}}}
+        "Guided": {
+            "name": "guided",
+            "margin": 0.1,
+            "guide": {"name": "encoder", "encoder": {"name": "vectors", "path": "features.safetensors"}},
+        }
     }
     training_jobs = jobs_of(tiny=tiny_study(objectives=objectives))
     plain, guided = (Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1") for name in ("CL", "Guided"))

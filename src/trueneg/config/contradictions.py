@@ -173,6 +173,11 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         if measured or len(candidates(study)[name]) > 1:
             need = "measures a value in training" if measured else "has variants, one of which is selected"
             yield f"dataset.validation is 0, but objectives.{name} {need} on the validation split; expected a fraction above 0"
+    for name, objective in study.objectives.items():
+        margins = values_of(getattr(objective, "margin", None))
+        if getattr(getattr(objective, "guide", None), "RATES_IMAGES", False) and any(m is not None and m <= 0 for m in margins):
+            why = "this guide rates both views of an image as equal, so no other image is rated above"
+            yield f"objectives.{name}.margin is {min(margins):g}, but {why}; set it above 0, or use remove with a threshold"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it, or remove dataset.unlabelled"
 

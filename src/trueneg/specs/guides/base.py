@@ -14,11 +14,13 @@ class GuideSettings(Settings):
 
     Attributes:
         IMPLEMENTATION: module and class of the guide, a :class:`trueneg.training.guides.base.Guide`.
+        RATES_IMAGES: whether two views of an image have a similarity of 1, the largest, as it rates images, not views.
         NEEDS: what the data must provide (a key of ``TrainedStudy.provided``); empty: nothing.
     """
 
     IMPLEMENTATION: ClassVar[str]
     NEEDS: ClassVar[str] = ""
+    RATES_IMAGES: ClassVar[bool] = False
 
 
 class CosineGuide(GuideSettings):

@@ -42,6 +42,8 @@ class TowerGuide(CosineGuide):
 class ImageTowerGuide(TowerGuide):
     """The cosine of a frozen tower's vectors of unaugmented images."""
 
+    RATES_IMAGES = True
+
     encoder: ImageTower = Field(description="an image tower with train: none, which is the default here")
 
 

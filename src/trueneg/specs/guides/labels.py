@@ -10,6 +10,7 @@ class LabelGuide(GuideSettings):
 
     IMPLEMENTATION = "trueneg.training.guides.labels:LabelGuide"
     NEEDS = "labels"
+    RATES_IMAGES = True
 
     name: Literal["labels"]
 
