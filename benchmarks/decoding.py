@@ -4,8 +4,8 @@
 
 The variants take turns, with as many processes (Pillow) or threads (the cache) as there are cores. All files are read once
 first, so that they are in the system's cache. The Pillow variants do what a simple loop would: open, convert to grey, resize; one
-discards the pixels in the worker process, the other returns them to the caller. The cache also computes checksums and writes a
-file. Prints a Markdown table with the ratios of each round.
+discards the pixels in the worker process, the other returns them to the caller. The cache also writes a file.
+Prints a Markdown table with the ratios of each round.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage and unusable files."""
 
 import io
+import json
 import re
 import tracemalloc
 from pathlib import Path
@@ -34,9 +35,17 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def small_shards(monkeypatch):
-    """Limit a shard to four grey images of 16 × 16."""
-    monkeypatch.setattr(image_cache, "SHARD_BYTES", killed_cache.SHARD_BYTES)
+def small_pieces(monkeypatch):
+    """Decode four grey images of 16 × 16 at once."""
+    monkeypatch.setattr(image_cache, "PIECE_BYTES", killed_cache.PIECE_BYTES)
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Count the images that are decoded."""
+    counted, original = [], image_cache.decode_square
+    monkeypatch.setattr(image_cache, "decode_square", lambda *given, **how: counted.append(1) or original(*given, **how))
+    return counted
 
 
 def expected_pixels(path, mode, resolution):
@@ -92,53 +101,36 @@ def test_a_photograph_is_rotated_as_its_metadata_says():
 
 
 @pytest.mark.parametrize(("mode", "threads"), [("L", 1), ("RGB", 2)])
-def test_a_cache_holds_every_image_in_order(files, small_shards, tmp_path, mode, threads):
+def test_a_cache_holds_every_image_in_order(files, small_pieces, tmp_path, mode, threads):
     cache = cache_images(files, tmp_path / "cache", mode=mode, resolution=16, threads=threads)
     assert (cache.dtype, cache.shape) == (np.uint8, (10, len(mode), 16, 16))
     assert not cache.flags.writeable
     assert_holds(cache, files.paths, mode)
 
 
-def test_a_killed_build_keeps_its_shards_and_is_resumed(small_shards, tmp_path, monkeypatch):
+def test_a_killed_build_is_resumed(small_pieces, decoded, tmp_path):
     paths = [write_picture(tmp_path / "images" / f"{number:03d}.jpg", number) for number in range(60)]
-    shards = kill_after("tests.data.killed_cache", tmp_path, "cache/shards/[!.]*.json", 3)
-    kept = {path: path.stat().st_mtime_ns for path in shards}
-    assert 3 <= len(kept) < 15
-    decoded, original = [], image_cache.decode_square
-    monkeypatch.setattr(image_cache, "decode_square", lambda *arguments: decoded.append(1) or original(*arguments))
+    kill_after("tests.data.killed_cache", tmp_path, "three", 1)
+    done = json.loads((tmp_path / "cache" / "progress.json").read_text())["done"]
+    assert done == 12
     cache = cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
-    assert len(decoded) == 60 - 4 * len(kept)
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert len(decoded) == 60 - done
     assert_holds(cache, paths, "L")
 
 
-def times(folder):
-    return {path.name: path.stat().st_mtime_ns for path in (folder / "shards").iterdir()}
-
-
-def test_a_replaced_image_or_a_damaged_shard_rebuilds_only_its_shard(files, small_shards, tmp_path):
-    folder = tmp_path / "cache"
-
-    def build(**changes):
-        cache = cache_images(files, folder, **{"mode": "L", "resolution": 16} | changes)
+def test_images_are_decoded_again_if_one_or_how_they_are_decoded_changed(files, small_pieces, decoded, tmp_path):
+    def number_of_decoded(**changes):
+        decoded.clear()
+        cache = cache_images(files, tmp_path / "cache", **{"mode": "L", "resolution": 16} | changes)
         assert_holds(cache, files.paths, changes.get("mode", "L"))
-        return times(folder)
+        return len(decoded)
 
-    before = build()
-    assert build() == before
+    assert [number_of_decoded(), number_of_decoded()] == [10, 0]
     write_picture(files.paths[5], seed=77)
-    replaced = build()
-    assert {name for name in before if before[name] != replaced[name]} == {"000001.json"}
-    content = bytearray((folder / "images.u8").read_bytes())
-    content[9 * 256] ^= 1  # a pixel of image 9, in the last shard
-    (folder / "images.u8").write_bytes(content)
-    (folder / "shards" / "000000.json").write_text('{"inputs": 1')
-    rebuilt = build()
-    assert {name for name in rebuilt if rebuilt[name] != replaced[name]} == {"000000.json", "000002.json"}
-    assert not set(build(resolution=8).values()) & set(rebuilt.values())
-    assert (folder / "images.u8").stat().st_size == 10 * 8 * 8
-    assert set(times(folder)) == {"000000.json"}  # one shard has room for 16 such images
-    build(mode="RGB", resolution=8)
+    changes = ({}, {"resolution": 8}, {"resolution": 8, "mode": "RGB"})
+    assert [number_of_decoded(**change) for change in changes] == [10, 10, 10]
+    (tmp_path / "cache" / "progress.json").write_text('{"done": 1')
+    assert number_of_decoded() == 10
 
 
 def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
@@ -152,14 +144,15 @@ def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_shards, tmp_path):
+def test_unusable_images_are_all_named_and_never_cached(files, small_pieces, tmp_path):
     whole = encoded(picture(0, 200, 150), "JPEG")
-    files.paths[0].write_bytes(whole[: len(whole) // 2])
-    files.paths[1].write_text("no image")
-    files.paths[2].write_bytes(encoded(Image.new("F", (20, 20)), "TIFF"))
-    files.paths[3].write_bytes(encoded(Image.new("L", (4, 400))))
-    with pytest.raises(UserError) as error:
-        cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
+    files.paths[2].write_bytes(whole[: len(whole) // 2])
+    files.paths[3].write_text("no image")
+    files.paths[6].write_bytes(encoded(Image.new("F", (20, 20)), "TIFF"))
+    files.paths[9].write_bytes(encoded(Image.new("L", (4, 400))))
+    for _ in range(2):
+        with pytest.raises(UserError) as error:
+            cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
     lines = str(error.value).split("\n")
     expected = (
         r"is damaged \(.*truncated.*\)\. Replace the file",
@@ -167,11 +160,8 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
         r"is in an unsupported variant .*\. Convert it",
         r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
-    for line, path, what in zip(lines, files.paths, expected, strict=False):
-        assert re.search(f"{path.name} {what}", line), line
-    assert len(lines) == 4
-    # A shard has room for one RGB image: the shards of the six usable ones exist.
-    assert sorted(times(tmp_path / "cache")) == [f"{number:06d}.json" for number in range(4, 10)]
+    for line, number, what in zip(lines, (2, 3, 6, 9), expected, strict=True):
+        assert re.search(f"{files.paths[number].name} {what}", line), line
 
 
 def test_images_without_access_are_named(files, tmp_path, monkeypatch):
@@ -192,8 +182,8 @@ def test_a_disk_that_is_too_small_is_reported_before_decoding(files, tmp_path):
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=5_000_000)
 
 
-def test_memory_is_limited_to_a_shard(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_cache, "SHARD_BYTES", 256 * 1024)
+def test_memory_is_limited_to_a_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(image_cache, "PIECE_BYTES", 256 * 1024)
     paths = [write_picture(tmp_path / f"{number}.jpg", number, width=128, height=128) for number in range(100)]
     tracemalloc.start()
     try:
@@ -215,7 +205,7 @@ def test_a_source_is_written_from_the_cache_and_read_without_it(files, tmp_path)
     np.testing.assert_array_equal(read_pairs(tmp_path / "pairs.npz").images, pixels)
 
 
-def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_shards):
+def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_pieces):
     monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 3)
     contents = [encoded(picture(number, 20, 24)) for number in range(30)]
     files = (tmp_path / "a.parquet", tmp_path / "b.parquet")

@@ -269,7 +269,7 @@ def test_only_the_owner_can_read_the_files_written(made, tmp_path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
     tables = ("pairs.parquet", "pairs-splits.parquet", "pairs-boxes.parquet")
-    assert {"pairs.npz", "images.u8", *tables} <= {path.name for path in written}
+    assert {"pairs.npz", "values.npy", *tables} <= {path.name for path in written}
     assert all(privacy.read_table(tmp_path / name)[1] for name in tables)
 
 

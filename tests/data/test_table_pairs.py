@@ -165,7 +165,7 @@ def test_columns_may_have_other_names(data):
 
 def test_only_the_owner_can_read_restricted_data(data):
     assert prepare(data, restricted=True).restricted
-    written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/images.u8", "cache/shards/000000.json"]
+    written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/values.npy", "cache/progress.json"]
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
     text = {"sentences": data / "sentences.parquet"}

@@ -1,15 +1,22 @@
-"""Type checks, checksums and .npz files for the arrays of a source."""
+"""Type checks, checksums and .npz files for the arrays of a source, and arrays that a killed job resumes to fill."""
 
+import contextlib
 import hashlib
+import json
+import logging
+import os
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
-from trueneg.io.files import atomic_write
+from trueneg.io.files import atomic_write, writable, write_text
+
+log = logging.getLogger(__name__)
 
 
 def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
@@ -65,6 +72,43 @@ def mapped_array(path: str | Path, name: str) -> np.memmap:
         file.seek(member.header_offset + 26)
         between = sum(struct.unpack("<HH", file.read(4)))
     return np.memmap(path, dtype, "r", member.header_offset + 30 + between + header, shape)
+
+
+def resumed_array(
+    folder: str | Path, made_of: Mapping[str, Any], count: int, compute: Callable[[slice], np.ndarray], at_once: int
+) -> np.ndarray:
+    """Compute an array in pieces, in a file; a killed job resumes after its last finished piece.
+
+    Args:
+        folder: folder of the file and of the progress.
+        made_of: what determines the array; an array of anything else is replaced.
+        count: number of rows.
+        compute: returns the rows of a slice.
+        at_once: rows per piece.
+
+    Returns:
+        The array, memory-mapped and read-only.
+    """
+    path, progress = Path(folder, "values.npy"), Path(folder, "progress.json")
+    state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
+    with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
+        before, length = json.loads(progress.read_text(encoding="utf-8")), len(np.load(path, mmap_mode="r"))
+        state = before if before["made of"] == state["made of"] and length == count else state
+    if state["done"]:
+        log.info("%s: %s of %s were computed by an earlier job", folder, f"{state['done']:,}", f"{count:,}")
+    for start in tqdm(range(state["done"], count, at_once), desc=Path(folder).name, disable=None):
+        chosen = slice(start, min(start + at_once, count))
+        part = np.ascontiguousarray(compute(chosen))
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not start:
+                np.lib.format.open_memmap(path, "w+", part.dtype, (count, *part.shape[1:]))
+            with path.open("r+b") as stream:  # not by the memory map, which a full disk would end with a signal
+                stream.seek(-(count - start) * part[0].nbytes, os.SEEK_END)
+                stream.write(part.data)
+                os.fsync(stream.fileno())
+            write_text(progress, json.dumps(state | {"done": chosen.stop}))
+    return np.load(path, mmap_mode="r")
 
 
 def require_checksum(checksum: str, archive: np.lib.npyio.NpzFile) -> None:

@@ -1,24 +1,17 @@
 """A frozen tower's vectors of all images or texts of a source, computed once and shared by all runs."""
 
-import contextlib
-import json
-import logging
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
-from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, write_arrays
+from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, resumed_array, write_arrays
 from trueneg.data.mistakes import REMOVE
 from trueneg.errors import UserError
-from trueneg.io.files import write_text
 from trueneg.io.privacy import owner_only
 from trueneg.io.reading import RUN_STEP, reading
-
-log = logging.getLogger(__name__)
 
 
 class StoredFeatures(NamedTuple):
@@ -93,28 +86,17 @@ def write_features(
         at_once: samples per shard.
         restricted: whether only the owner of the files may read them.
     """
-    unfinished, progress = Path(cache, "values.npy"), Path(cache, "progress.json")
+
+    def finite(chosen: slice) -> np.ndarray:
+        part = np.asarray(compute(chosen), np.float32)
+        if not np.isfinite(part).all():
+            name = made_of["tower"].get("model", "the file of vectors")
+            problem = f"{name} gives vectors with NaN or inf for samples {chosen.start} to {chosen.stop - 1} of {path}"
+            raise UserError(f"{problem}. Check its weights, or use others.")
+        return part
+
     with owner_only(restricted):
-        state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
-        with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
-            before, length = json.loads(progress.read_text(encoding="utf-8")), len(np.load(unfinished, mmap_mode="r"))
-            state = before if before["made of"] == state["made of"] and length == count else state
-        if state["done"]:
-            log.info("%s: %s of %s were computed by an earlier job", path, f"{state['done']:,}", f"{count:,}")
-        Path(cache).mkdir(parents=True, exist_ok=True)
-        values: Any = np.lib.format.open_memmap(unfinished) if state["done"] else None
-        for start in tqdm(range(state["done"], count, at_once), desc=Path(path).stem, disable=None):
-            chosen = slice(start, min(start + at_once, count))
-            part = np.asarray(compute(chosen), np.float32)
-            if not np.isfinite(part).all():
-                name = made_of["tower"].get("model", "the file of vectors")
-                problem = f"{name} gives vectors with NaN or inf for samples {start} to {chosen.stop - 1} of {path}"
-                raise UserError(f"{problem}. Check its weights, or use others.")
-            if values is None:
-                values = np.lib.format.open_memmap(unfinished, "w+", np.float32, (count, *part.shape[1:]))
-            values[chosen] = part
-            values.flush()
-            write_text(progress, json.dumps(state | {"done": chosen.stop}))
+        values = resumed_array(cache, made_of, count, finite, at_once)
         arrays = {"values": values, "grid": np.array(grid or (), np.int64), "checksum": content_hash(values).hexdigest()}
         write_arrays(path, arrays | {name: made_of[name] for name in ("weights", "data")})
     shutil.rmtree(cache)

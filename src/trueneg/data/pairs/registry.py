@@ -26,11 +26,9 @@ import pandas as pd
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
 from trueneg.data.image_files import check_images
-from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
 from trueneg.io import privacy
-from trueneg.io.files import writable
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.text.sentences import split_texts, write_sentences
 
@@ -101,7 +99,11 @@ def prepare_pairs(
         usable, skipped = check_images(data.images, settings["path"], allowed, longest=LONGEST, threads=threads)
         data = data.part(usable)
     sentences = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))]
-    count, images = len(data.reports), _decoded(data, settings["resolution"], cache, threads)
+    count, images = len(data.reports), data.images
+    if not isinstance(images, np.ndarray):
+        with privacy.owner_only(restricted):
+            how = {"mode": data.mode, "resolution": settings["resolution"], "fit": data.fit}
+            images = cache_images(images, cache, threads=threads, **how)
     try:
         source = PairSource(
             settings["source"],
@@ -124,10 +126,3 @@ def prepare_pairs(
     if identical := describe_identical(images):
         log.warning("%s: %s", source.name, identical)
     log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
-
-
-def _decoded(data: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:
-    if isinstance(data.images, np.ndarray):
-        return data.images
-    with writable(Path(cache, "images")), privacy.owner_only(data.restricted):
-        return cache_images(data.images, cache, mode=data.mode, resolution=resolution, fit=data.fit, threads=threads)
