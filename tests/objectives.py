@@ -38,7 +38,7 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
 
 def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, Any]:
     required = {key: REQUIRED[key] for key, field in model.model_fields.items() if field.is_required() and key != "name"}
-    if model.NEEDS_GUIDE or "guide" in (changed.get("by"), changed.get("positives")):
+    if model.NEEDS_GUIDE or changed.get("by") == "guide":
         required["guide"] = {"name": "ema"}
     return model.model_validate({"name": name} | required | changed).model_dump()
 

@@ -14,14 +14,14 @@ VIEW_NUMBERS = {
     "remove": {"threshold": 0.97, "top_k": 4, "guide": EMA},
     "glofnd": {"share": 0.1, "threshold_rate": 0.5, "start": 0.34},
     "guided": {"margin": 0.01, "guide": EMA},
-    "sigmoid": {"bias": -1.0, "threshold": 0.97},
+    "sigmoid": {"bias": -1.0},
 }
 PAIR_NUMBERS = {
     "remove": {"threshold": 0.7},
     "resample": {"size": 8},
     "glofnd": {"share": 0.1, "threshold_rate": 1.5, "start": 0.34},
     "guided": {"margin": 0.01, "guide": EMA},
-    "sigmoid": {"bias": -1.0, "threshold": 0.2},
+    "sigmoid": {"bias": -1.0},
 }
 VIEWS: dict[str, Objective] = {
     "dcl at the bound": {"name": "dcl"} | AT_BOUND,

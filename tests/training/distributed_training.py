@@ -33,7 +33,7 @@ WHICH = {
     "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": AVERAGE},
     "moving averages of views": {"name": "global", "rate": 0.4},
     "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self"}},
-    "sigmoid with a trained bias": {"name": "sigmoid", "positives": "guide", "threshold": 0.9, "guide": AVERAGE},
+    "sigmoid with a trained bias": {"name": "sigmoid", "positives": "labels"},
 }
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),

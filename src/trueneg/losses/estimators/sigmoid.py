@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
-POSITIVES = ("own", "labels", "guide")
+POSITIVES = ("own", "labels")
 
 
 class Sigmoid(Estimator, nn.Module):
@@ -25,12 +25,10 @@ class Sigmoid(Estimator, nn.Module):
     Args:
         bias: b at the start.
         learned_bias: whether b is trained.
-        positives: further positives. ``"own"``: none; ``"labels"``: columns of the anchor's class; ``"guide"``: those with a
-            similarity above the threshold.
-        threshold: similarity above which a column is a positive, for ``"guide"``.
+        positives: further positives. ``"own"``: none; ``"labels"``: columns of the anchor's class.
 
     Raises:
-        ValueError: if bias or threshold is not finite, or ``positives`` is unknown.
+        ValueError: if the bias is not finite, or ``positives`` is unknown.
 
     Example:
         >>> loss = Sigmoid(bias=-1.0)  # p and u are 1 and −∞: softplus(−(1 − 1)) + 0
@@ -44,16 +42,15 @@ class Sigmoid(Estimator, nn.Module):
     name: ClassVar[str] = "sigmoid"
     combines: ClassVar[bool] = False
 
-    def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own", threshold: float = 0.5):
+    def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own"):
         super().__init__()
-        if not (math.isfinite(bias) and math.isfinite(threshold)):
-            raise ValueError(f"bias is {bias} and threshold {threshold}; expected finite numbers.")
+        if not math.isfinite(bias):
+            raise ValueError(f"bias is {bias}; expected a finite number.")
         if positives not in POSITIVES:
             raise ValueError(f"positives is {positives!r}; expected one of {', '.join(POSITIVES)}.")
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learned_bias)
-        self.positives, self.threshold = positives, threshold
-        self.needs_labels, self.needs_similarity = positives == "labels", positives == "guide"
-        self.marks = positives != "own"
+        self.positives = positives
+        self.needs_labels = self.marks = positives == "labels"
 
     def extra_repr(self) -> str:
         """Return the settings."""
@@ -67,9 +64,6 @@ class Sigmoid(Estimator, nn.Module):
         logits, marked, first = negatives + self.bias, None, positive if positive.dim() == 1 else positive[:, 0]
         if self.positives == "labels":
             marked = checked_shape("same_class", facts.get("same_class"), negatives.shape)
-        elif self.positives == "guide":
-            marked = checked_shape("similarity", facts.get("similarity"), negatives.shape) > self.threshold
-        if marked is not None:
             logits = torch.where(marked & ~negatives.isneginf(), -logits, logits)
         loss = functional.softplus(-(first + self.bias)) + functional.softplus(logits).sum(-1)
         loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)  # at 0, the derivative of log(e^L − 1) is infinite

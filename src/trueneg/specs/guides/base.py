@@ -2,9 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
-from trueneg.specs.settings import Boolean, Settings
+from trueneg.specs.settings import Settings
 
 LANGUAGE_MODEL = "a language model"  # a need
 
@@ -21,13 +19,3 @@ class GuideSettings(Settings):
     IMPLEMENTATION: ClassVar[str]
     NEEDS: ClassVar[str] = ""
     RATES_IMAGES: ClassVar[bool] = False
-
-
-class CosineGuide(GuideSettings):
-    """Settings shared by guides that compare vectors."""
-
-    normalised: Boolean = Field(
-        False,
-        description="true: rate with (s − o) / (1 − o), where o is a moving average of the mean similarity of different samples, "
-        "so that a threshold means the same for every guide (FaNe)",
-    )

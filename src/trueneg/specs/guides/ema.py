@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.guides.base import CosineGuide
+from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import OpenFraction
 
 
-class AverageGuide(CosineGuide):
+class AverageGuide(GuideSettings):
     """Similarities from an exponential moving average (EMA) of the networks being trained."""
 
     IMPLEMENTATION = "trueneg.training.guides.ema:EmaGuide"

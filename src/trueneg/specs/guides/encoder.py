@@ -13,7 +13,7 @@ from trueneg.specs.encoders import (
     TimmSettings,
     VectorSettings,
 )
-from trueneg.specs.guides.base import CosineGuide
+from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import Boolean
 
 
@@ -30,7 +30,7 @@ ImageTower = Annotated[TimmSettings | OpenClipImageSettings | VectorSettings, BY
 TextTower = Annotated[OpenClipTextSettings | SentenceTransformerSettings | VectorSettings, BY_NAME, AsGuide]
 
 
-class TowerGuide(CosineGuide):
+class TowerGuide(GuideSettings):
     """Settings shared by guides that are frozen towers."""
 
     IMPLEMENTATION = "trueneg.training.guides.encoder:EncoderGuide"

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from trueneg.specs.guides.base import CosineGuide
+from trueneg.specs.guides.base import GuideSettings
 
 
-class OwnGuide(CosineGuide):
+class OwnGuide(GuideSettings):
     """Similarities from the networks being trained, without gradient."""
 
     IMPLEMENTATION = "trueneg.training.guides.own:OwnGuide"

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.guides.base import CosineGuide
+from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import Boolean
 
 
-class WordGuide(CosineGuide):
+class WordGuide(GuideSettings):
     """The cosine between the tf-idf vectors of sentences, with document frequencies from the training sentences."""
 
     IMPLEMENTATION = "trueneg.training.guides.words:WordGuide"

@@ -18,10 +18,9 @@ class Sigmoid(EstimatorObjective):
     name: Literal["sigmoid"]
     bias: Sweepable[Real] = Field(-10.0, description="b at the start, added to every logit; about −log N fits small batches")
     learned_bias: Boolean = Field(True, description="train b with the networks")
-    positives: Sweepable[Literal["own", "labels", "guide"]] = Field(
-        "own", description="own: the anchor's positive; labels: also the samples of its class; guide: also those rated similar"
+    positives: Sweepable[Literal["own", "labels"]] = Field(
+        "own", description="own: the anchor's positive; labels: also the samples of its class"
     )
-    threshold: Sweepable[Real] = Field(0.5, description="similarity above which a sample is a positive, if positives is guide")
 
     def needs(self) -> list[tuple[str, str]]:
         return [(".positives", "known matches")] * ("labels" in values_of(self.positives)) + super().needs()
@@ -29,8 +28,7 @@ class Sigmoid(EstimatorObjective):
     def check_combination(self):
         if self.targets is not None or self.decoupled:
             raise ValueError(" is no softmax; remove targets and decoupled")
-        if ("guide" in values_of(self.positives)) != (self.guide is not None):
-            raise ValueError(f".positives is {self.positives!r}; set .guide if, and only if, .positives is 'guide'")
+        super().check_combination()
 
     @classmethod
     def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:

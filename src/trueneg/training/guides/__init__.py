@@ -7,7 +7,6 @@ from typing import Any
 
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.guides.base import Guide
-from trueneg.training.guides.normalised import NormalisedGuide
 
 PARTS = {"network", "loss", "monitors", "optimizer"}  # parts of a checkpoint, beside those of a guide
 
@@ -29,7 +28,6 @@ def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: An
     model, settings = described
     # The reference is weak: in a reference cycle, a finished run would occupy device memory until the next garbage collection.
     guide: Guide = pkgutil.resolve_name(model.IMPLEMENTATION)(settings, weakref.proxy(run))
-    guide = NormalisedGuide(guide) if settings.get("normalised") else guide
     if taken := PARTS & {name.partition(".")[0] for name in guide.state_dict()}:
         problem = f"the state of {type(guide).__name__} is called {', '.join(sorted(taken))}, as another part of a checkpoint"
         raise ValueError(f"{problem}; rename it.")
