@@ -25,6 +25,5 @@ rule train:
         runs=trainings.runs,
         files=trainings.files,
         store="results/runs",
-        retrain_stale=trainings.retrained_code,
     script:
         "../workflow/scripts/train.py"

@@ -227,7 +227,7 @@ def test_a_mistake_is_one_sentence_with_the_key_the_value_and_the_expected_value
         ("a: [1, 2", "cannot be read as a YAML file.*line 1"),
         ("- 1\n- 2\n", "found a list"),
         ("", "found nothing"),
-        ("retrain_stale: true\n", "no studies found"),
+        ("resources: {}\n", "no studies found"),
     ],
 )
 def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):

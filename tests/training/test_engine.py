@@ -155,7 +155,7 @@ def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale
     assert len(job.record["attempts"]) == 2
     caplog.clear()
     monkeypatch.undo()
-    train_runs(**job.arguments(), retrain_stale=True)
+    train_runs(**job.arguments())
     assert f"run {job.run.name}: code differs, VERSION not raised since it was trained" in caplog.text
     (row,) = run_table(job.store.path.parent).to_dict("records")
     assert (row["state"], row["code"]) == ("finished", "code differs, VERSION not raised")
@@ -277,7 +277,7 @@ def test_runs_with_an_earlier_version_of_the_subsets_are_not_evaluated(tmp_path,
     monkeypatch.setitem(stages.VERSIONS, "subsets", 2)  # the subsets were drawn again, so test images may have been trained on
     given = {key: job.arguments()[key] for key in ("manifest", "store", "source", "subsets")}
     with (
-        pytest.raises(UserError, match=rf"{job.run.name}.*subsets version 1 \(now 2\).*retrain_stale"),
+        pytest.raises(UserError, match=rf"{job.run.name}.*subsets version 1 \(now 2\).*Remove its folder"),
         encoded_runs(device="cpu", threads=1, **given),
     ):
         pass

@@ -788,7 +788,7 @@ def test_crop_positions_are_uniform_and_independent():
     assert (drawn[:, 2:] - 1).abs().max() <= 0.2
 
 
-def test_the_engine_trains_pairs_reuses_finished_runs_and_retrains_stale_ones(source, subset, tmp_path, monkeypatch):
+def test_the_engine_trains_pairs_and_reuses_finished_runs(source, subset, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
     settings = settings_of(OBJECTIVES["dcl lm"]) | {"dataset": {"source": "phantom"}}
     write_pairs(source, tmp_path / "pairs.npz")
@@ -814,11 +814,9 @@ def test_the_engine_trains_pairs_reuses_finished_runs_and_retrains_stale_ones(so
     assert all(torch.equal(value, made[name]) for name, value in training.weights().items())
     engine.train_runs(**job)
     assert RunStore(job["store"]).record(listed["id"]) == record
-    engine.train_runs(**job, retrain_stale=True)
-    assert RunStore(job["store"]).record(listed["id"]) == record
     monkeypatch.setitem(stages.VERSIONS, "training/image-text", 2)
-    engine.train_runs(**job, retrain_stale=True)
-    assert RunStore(job["store"]).record(listed["id"])["code"]["versions"]["training/image-text"] == 2
+    engine.train_runs(**job)
+    assert RunStore(job["store"]).record(listed["id"]) == record
 
 
 @pytest.mark.long

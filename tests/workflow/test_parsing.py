@@ -93,16 +93,14 @@ def test_without_a_file_the_default_configuration_is_resolved(probed):
 
 def test_given_files_replace_the_default_and_are_resolved(probed):
     resolved = config_of(probed, "--configfile", "study.yaml")
-    assert resolved.keys() == {"tiny", "retrain_stale", "resources"}
+    assert resolved.keys() == {"tiny", "resources"}
     assert resolved["tiny"]["training"]["batch_size"] == 64
     assert resolved["tiny"]["training"]["learning_rate"] == tiny_model().training.learning_rate
-    assert resolved["retrain_stale"] is False
 
 
 def test_overrides_of_the_command_line_are_resolved(probed):
-    changes = ("--config", "retrain_stale=true", 'tiny={"training": {"epochs": 7}}')
+    changes = ("--config", 'tiny={"training": {"epochs": 7}}')
     resolved = config_of(probed, "--configfile", "study.yaml", *changes)
-    assert resolved["retrain_stale"] is True
     assert resolved["tiny"]["training"] == tiny_model().model_dump(mode="json")["training"] | {"epochs": 7}
     of_default = config_of(probed, "--config", 'digits={"training": {"epochs": 7}}')
     assert of_default["digits"]["training"]["epochs"] == 7

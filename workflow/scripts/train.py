@@ -12,5 +12,4 @@ with job(snakemake.log[0], snakemake.input, snakemake.output):
         manifest=snakemake.output.manifest,
         winners=snakemake.input.get("winners") or None,
         vectors=snakemake.input.vectors,
-        retrain_stale=snakemake.params.retrain_stale is not None,
     )

@@ -17,12 +17,11 @@ from trueneg.config.text_study import TextStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.specs.pairs import PAIRS
 from trueneg.specs.resources import RESOURCES, Resources
-from trueneg.specs.settings import Boolean, Name, Settings, models_within, tag_of
+from trueneg.specs.settings import Name, Settings, models_within, tag_of
 
 AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy | TextStudy, Discriminator("kind")]
 WITH_KIND = BeforeValidator(lambda study: {"kind": "images", **study} if isinstance(study, dict) else study)
 KINDS: dict[str, Any] = {kind: study for study in models_within(AnyStudy) for kind in tag_of(study)[1]}
-GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies
 
 
 def _rule(default: Resources) -> Any:
@@ -44,7 +43,6 @@ class Configuration(Settings):
     """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, Annotated[AnyStudy, WITH_KIND]]
-    retrain_stale: Boolean = Field(False, description="retrain runs made before a VERSION was raised; old runs are kept")
     resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 
     def resolved(self) -> dict[str, Any]:

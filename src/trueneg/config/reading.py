@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from trueneg.config.configuration import GLOBAL_KEYS, Configuration
+from trueneg.config.configuration import Configuration
 from trueneg.config.contradictions import contradictions
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
@@ -27,18 +27,17 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     """Validate a configuration as read from YAML or JSON, and report all mistakes at once.
 
     Args:
-        raw: mapping from study names to studies, plus the global keys.
+        raw: mapping from study names to studies, plus ``resources``.
         where: name of the configuration in messages, such as the file's path.
 
     Raises:
         UserError: with one sentence per mistake.
     """
-    shared = {key: raw[key] for key in GLOBAL_KEYS if key in raw}
-    studies = {name: study for name, study in raw.items() if name not in GLOBAL_KEYS}
+    studies = {name: study for name, study in raw.items() if name != "resources"}
     if not studies:
         raise UserError(f"{where}: no studies found; expected a mapping from study names to studies.")
     try:
-        configuration = Configuration.model_validate({"studies": studies, **shared})
+        configuration = Configuration.model_validate({"studies": studies, "resources": raw.get("resources", {})})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
     except ValidationError as error:
         mistakes = _joined([_sentence(mistake, raw) for mistake in error.errors(include_url=False)])

@@ -59,7 +59,7 @@ def encoded_runs(
         recorded = run_store.record(run["id"])["code"]["versions"]
         if change := versions.raised(recorded, {"subsets": VERSIONS["subsets"]}):
             problem = f"{folder}: this run was trained with {change[0]}, so it may have seen today's test images"
-            raise UserError(f"{problem}. Train it again: snakemake --config retrain_stale=true.")
+            raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
     if not remaining:
         yield iter(())
         return

@@ -48,7 +48,6 @@ class TrainingJobs:
         self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
         for job in (job for job in jobs if not job.is_pilot):
             self.datasets[job.study].setdefault(job.dataset, job.runs[0].settings["dataset"])
-        self._retrains_stale = configuration.retrain_stale
         self._frozen = {  # by name of the vectors: the section of the tower, and the first job whose runs use it
             runs.features_key(made): (section, job, choice.runs[0].settings)
             for job in reversed(jobs)
@@ -190,11 +189,6 @@ class TrainingJobs:
     def longest_first(self, wildcards: Any) -> float:
         """Return a training job's priority from 1 to 9; long jobs go first, so that none is left running alone at the end."""
         return 1 + 8 * _cost(self._job(wildcards)) / self._longest if self._longest else 1
-
-    def retrained_code(self, wildcards: Any) -> str | None:
-        """Return a digest of the versions if stale runs are retrained; None otherwise, so that raising one reruns no job."""
-        settings = self._job(wildcards).runs[0].settings
-        return versions.digest(versions.training_versions(settings)) if self._retrains_stale else None
 
     def threads(self, wildcards: Any) -> int:
         """Return the number of threads of a training job, across all of its devices."""

@@ -199,5 +199,5 @@ def stale_note(records: Mapping[str, Record], folder: Path) -> str:
     """Return a line about the stale runs in a folder; empty if there are none."""
     stale = sum(bool(stale_training(record)) for record in records.values())
     runs = f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was raised after the training."
-    remedy = "`trueneg runs` marks stale runs; `--config retrain_stale=true` trains them again."
+    remedy = "`trueneg runs` marks them; remove their folders, then `snakemake --forcerun train` trains them again."
     return f"{runs} {remedy}\n" if stale else ""

@@ -4,7 +4,6 @@ import functools
 import json
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +52,6 @@ def train_runs(
     manifest: str | Path,
     vectors: Sequence[str | Path] = (),
     winners: str | Path | None = None,
-    retrain_stale: bool = False,
 ) -> None:
     """Train the unfinished runs of one objective, and write the manifest that lists all of its runs.
 
@@ -67,7 +65,6 @@ def train_runs(
         manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
         vectors: stored vectors of the runs' frozen towers.
         winners: file with the winner that decides which of the runs are trained; None: all of them.
-        retrain_stale: retrain finished runs made before a VERSION was raised; the old results are moved aside.
 
     Raises:
         UserError: if the data do not match the runs, another process is writing one of the runs, or a loss becomes NaN or
@@ -77,12 +74,12 @@ def train_runs(
     if winners is not None:
         variant, runs = chosen(runs, winners)
     # Plain values, which can be passed to other processes.
-    plain = [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale, [str(path) for path in vectors]
+    plain = [dict(run) for run in runs], str(source), str(subsets), str(store), [str(path) for path in vectors]
     read = functools.partial(TrainingJob, *plain)
     block = read()
     settings = block.runs[0].settings
     wanted, count = training_devices(settings)
-    if not retrain_stale and all(block.store.state(identifier) in RunStore.TRAINED for identifier in block.identifiers):
+    if all(block.store.state(identifier) in RunStore.TRAINED for identifier in block.identifiers):
         block.train(None)  # no device is needed, so do not wait for one
     else:
         with leased_device(wanted, share=settings["training"]["runs_per_device"], count=count) as device:
@@ -112,7 +109,6 @@ class TrainingJob:
         source: str,
         subsets: str,
         store: str,
-        retrain_stale: bool,
         vectors: Sequence[str] = (),
     ):
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
@@ -121,7 +117,7 @@ class TrainingJob:
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
         self._frozen = read_frozen(self._vectors, self._source, vectors)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
-        self._subsets_path, self._retrain_stale = subsets, retrain_stale
+        self._subsets_path = subsets
 
     def train(self, device: torch.device | None, processes: Processes = ALONE) -> None:
         """Train the unfinished runs, one after the other.
@@ -154,14 +150,11 @@ class TrainingJob:
         patience = PATIENCE if _is_trained(run) else PATIENCE_FOR_RELEASED
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
-            record = self.store.record(identifier) if finished else {}
-            if finished and self._retrain_stale and (raised := versions.stale_training(record)):
-                _move_aside(self.store, identifier, raised)
-                finished = False
             processes.same(finished)
             if not finished:
                 self._train(run, identifier, folder, device, processes, bar)
             else:
+                record = self.store.record(identifier)
                 refuse_other_settings(folder / RunStore.RECORD, record["settings"], run.settings)
                 log.info("seed %d: run %s is finished and reused", run.seed, identifier)
                 if versions.is_edited(record):
@@ -267,13 +260,3 @@ def _report(seed: int, training: TrainingRun, row: Mapping[str, float], bar: tqd
     position = f"epoch {training.epoch}/{training.epochs}"
     bar.set_postfix_str(f"seed {seed}, {position}, loss {row['loss']:.3f}, {speed}")
     log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], row["share at bound common"], speed)
-
-
-def _move_aside(store: RunStore, identifier: str, raised: Sequence[str]) -> None:
-    finished = re.sub(r"\D", "", store.record(identifier)["finished"])
-    aside = store.path / "stale" / f"{identifier}-{finished}"
-    aside.mkdir(parents=True, exist_ok=True)
-    for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES, RunStore.EVALUATED):
-        for path in sorted(store.folder(identifier).glob(name)):
-            path.rename(aside / path.name)
-    log.info("run %s is stale (%s); moved to %s", identifier, "; ".join(raised), aside)
