@@ -121,12 +121,12 @@ class Study:
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
         file = shlex.quote(str(self.file))
         written = text.substitute(values, name=name, file=file)
-        objectives = load_configuration(yaml.safe_load(written), str(self.file)).studies[name].objectives
+        study: Any = load_configuration(yaml.safe_load(written), str(self.file)).studies[name]
         for write in self.beside:
             write()
         self.file.write_text(written, encoding="utf-8")
         about = f"{runs} short runs: {pilots} pilot seeds tune the temperatures, {seeds} new seeds compare the methods"
-        methods = f"compared: {', '.join(objectives)} ({self.file} explains them)"
+        methods = f"compared: {', '.join(study.objectives)} ({self.file} explains them)"
         commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
         return "\n".join([*self.found, methods, about, f"Wrote {self.file}. Next, in a clone of TrueNeg:", *commands])
 
