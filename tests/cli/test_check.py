@@ -8,6 +8,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
+from tests.config.mistakes import with_key
 from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
 from tests.studies import tiny_study
@@ -79,6 +80,16 @@ def test_missing_features_are_reported(tmp_path, monkeypatch, capsys):
     save_file({"images": torch.ones(1797, 2)}, "features.safetensors")
     assert main(["check", "study.yaml"]) == 0
     assert "data changed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("group", "exists"), [("7", True), ("macro", True), ("seven", False)])
+def test_the_primary_group_is_a_class_of_the_data(group, exists, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": with_key(tiny_study(), "primary.group", group)}))
+    assert main(["check", "study.yaml"]) == 1 - exists
+    error = capsys.readouterr().err
+    assert exists == (error == "")
+    assert exists or all(fact in error for fact in ("tiny.primary.group is 'seven'", "macro", "0, 1, 2"))
 
 
 @pytest.mark.parametrize("rare", [[5, 6, 7, 8, 9], []])

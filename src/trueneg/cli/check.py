@@ -19,6 +19,7 @@ from trueneg.data import false_negatives
 from trueneg.data.false_negatives import Facts
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
+from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.seals import require_intact
 from trueneg.legible import counted, duration
@@ -28,6 +29,7 @@ from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
+from trueneg.specs.tasks.base import GROUPS
 from trueneg.store import blocks, data_input, versions
 from trueneg.store.identity import refuse_other_settings, run_id, with_weights
 from trueneg.store.protocol import CHECKOUT, committed_protocol
@@ -129,6 +131,10 @@ def _training(
                 absent.append((run, data))
         if absent:
             missing.setdefault(_stage(study, job, winners), []).append(absent)
+    classes = {each for data in sources.values() for each in getattr(data.source, "class_names", ())}
+    if classes and (group := study.primary.group) not in (None, *GROUPS, *classes):
+        expected = f"{', '.join(GROUPS)}, nothing, or one of the classes: {', '.join(sorted(classes))}"
+        raise UserError(f"{name}.primary.group is {group!r}; expected {expected}.")
     about_data, warnings = known_data.sentences(facts, study.primary.baseline)
     lines += [*about_data, *(f"WARNING {warning}" for warning in warnings)]
     for objective, by_label in states.items():
