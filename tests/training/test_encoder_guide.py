@@ -178,6 +178,7 @@ class TestPairs:
 
 TIMM, MINILM = {"name": "timm", "model": "vit_tiny_patch16_224"}, {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2"}
 CLIP = {"name": "open_clip", "model": "ViT-B-32", "weights": "openai"}
+BY_IMAGES = {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": TIMM}}
 
 
 def test_a_guide_and_a_frozen_encoder_share_their_vectors():
@@ -186,18 +187,18 @@ def test_a_guide_and_a_frozen_encoder_share_their_vectors():
     assert list(frozen_towers(settings)) == ["text_encoder", "guide text_encoder"]
     assert len(set(map(features_key, frozen_towers(settings).values()))) == 1
     assert named_files(settings)["guide text_encoder model"] == "all-MiniLM-L6-v2"
-    assert set(frozen_towers(resolved({"name": "guided", "guide": {"name": "encoder", "encoder": TIMM}}))) == {"guide encoder"}
+    assert set(frozen_towers(resolved(BY_IMAGES))) == {"guide encoder"}
 
 
 def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
-    settings = resolved({"name": "guided", "guide": {"name": "encoder", "encoder": TIMM}})
+    settings = resolved(BY_IMAGES)
     assert settings["objective"]["guide"]["encoder"]["train"] == "none"
     assert identity(settings)["objective"]["guide"]["encoder"]["model"] == TIMM["model"]
     assert training_versions(settings)["encoder/images/timm"] == 1
     stored = StoredFeatures(np.zeros((1, 1, 1, 1), np.float32), None, "abc", "")
     assert Frozen(guide={"encoder": stored}).towers == {"guide encoder": {"weights": "abc", "dimensions": 1}}
     towers = [vectors_of(tmp_path / f"{count}.npy", count) for count in (3, 4)]
-    runs = [resolved({"name": "guided", "guide": {"name": "encoder", "encoder": tower}}) for tower in towers]
+    runs = [resolved({"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": tower}}) for tower in towers]
     assert identity(runs[0]) == identity(runs[1])  # the paths; the files' checksums differ
     checksums = [run_checksums(run)["guide encoder path"] for run in runs]
     assert len(set(checksums)) == 2

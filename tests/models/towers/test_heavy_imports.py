@@ -49,7 +49,7 @@ HEAD = {"projection": {"name": "residual", "dimensions": 16, "hidden": 8}}
 
 def guided(study, **towers):
     """Return a study with an objective that these towers guide."""
-    guide = {"name": "guided", "guide": {"name": "encoder", **towers}}
+    guide = {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", **towers}}
     return study | {"objectives": study["objectives"] | {"Guided": guide}}
 
 
