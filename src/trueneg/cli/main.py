@@ -126,7 +126,7 @@ def _check(options: argparse.Namespace) -> bool:
         is_ready = is_ready and "\n  MISSING " not in text
     chosen = "" if options.config == DEFAULT else f" --configfile {shlex.join(options.config)}"
     if is_ready:
-        print(f"Nothing is missing. Next: snakemake --cores all{chosen}")
+        print(legible(f"Nothing is missing. Next: snakemake --cores all{chosen}"))
     return False
 
 

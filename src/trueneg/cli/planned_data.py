@@ -182,9 +182,10 @@ def planned_texts(
     subset = text_subset(source, dataset, seed)
     listed = source.sentences["sentence"].tolist()
     labels = f" with {len(source.label_names)} labels" if source.label_names else ""
-    held, known = subset.validation_unseen, len(subset.validation_unseen_bank) + len(subset.test_unseen_bank)
-    roles = f"{len(held):,} for selection, {len(subset.test_unseen):,} for results, {known:,} others as their neighbours"
-    unseen = f"; of labels that are never trained on: {roles}" if dataset["labels"] else ""
+    held, results_on = len(subset.validation_unseen), len(subset.test_unseen)
+    known = len(subset.validation_unseen_bank) + len(subset.test_unseen_bank)
+    roles = f"{held:,} for selection, {results_on:,} for results, {known:,} others as their neighbours"
+    unseen = f"; of labels that are never trained on: {roles}" if held or results_on else ""
     description = (
         f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation {len(subset.validation):,}, "
         f"test {len(subset.test):,}{unseen}"

@@ -7,18 +7,13 @@ from pathlib import Path
 UNLABELLED = {"stl10": 100_000}  # number of unlabelled images; other sources have none
 WITHOUT_TEST_IMAGES = ("digits",)  # sources without official test images; users' own images may have some
 OWN = ("image_folder", "parquet")  # the user's own images: without test images, their studies must state the share to hold out
-# What sentences call the user's own data, whose label is the source.
-DESCRIBED = {
-    "image_folder": "the folder's images",
-    "parquet": "the images of the parquet files",
-    "image_table": "the table's images and texts",
-    "text_table": "the table's texts",
-}
+# What sentences call a user's table, whose label is the source.
+DESCRIBED = {"image_table": "the table's images and texts", "text_table": "the table's texts"}
 IMAGE_SOURCES = tuple(name for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")]))
 
 
 def described(dataset: str) -> str:
-    """Return what a sentence calls a data set: its label, or a phrase for the user's own data.
+    """Return what a sentence calls a data set: its label, or a phrase for the user's own table.
 
     Example:
         >>> described("cifar10"), described("text_table")
