@@ -156,6 +156,13 @@ def test_class_probabilities_of_a_language_model_wait_for_their_study(capsys):
     assert not any("η is" in line for line in lines)
 
 
+def test_mistakes_in_the_texts_of_a_likelihood_study_are_reported(capsys):
+    pd.DataFrame([*TEXTS, ("", "topic 1")], columns=["text", "label"]).to_csv("data/texts.csv", index=False)
+    Path("study.yaml").write_text(yaml.safe_dump({"words": tiny_words(reports=TABLE)}))
+    assert main(["check", "study.yaml"]) == 1
+    assert "line 63: text is ''" in capsys.readouterr().err
+
+
 def test_runs_of_a_study_without_runs_are_an_empty_list(capsys):
     assert main(["runs", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == []

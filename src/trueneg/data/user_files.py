@@ -95,7 +95,7 @@ def check_own_table(data_input: DataInput) -> str:
     """
     source = data_input.settings["source"]
     module = LISTING_MODULES.get((data_input.kind, source))
-    if module is None or (data_input.kind != "texts" and source != "image_table"):
+    if module is None or source not in {"image_table", *TEXT_PAIRS}:
         return ""
     return importlib.import_module(module).check_table(data_input.settings)
 
