@@ -54,6 +54,10 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     names: list[str] = []
 
     def places(present: Sequence[str]) -> list[int]:
+        if columns is None and len(present) == 1 and ";" in present[0]:
+            raise UnreadableTableError(
+                f"has one column, {plain(present[0])}", "Separate columns with commas (.csv) or tabs (.tsv)."
+            )
         names.extend(columns if columns is not None else map(plain, present))
         return _places(names, restricted, present)
 
@@ -74,9 +78,10 @@ def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) ->
     names, wanted = list(map(plain, present)), list(map(plain, columns))
     wrong = [column for column, name in zip(columns, wanted, strict=True) if names.count(name) != 1]
     if wrong:
-        listed = f"{len(names)} names" if restricted else ", ".join(names) or "none"
+        asked, found = (", ".join(name or "an empty name" for name in some) for some in (wrong, names))
+        listed = f"{len(names)} names" if restricted else found or "none"
         remedy = "Rename the columns, set their names in the config, or separate them with commas (.csv) or tabs (.tsv)."
-        raise UnreadableTableError(f"expected exactly one column for each name: {', '.join(wrong)} (found {listed})", remedy)
+        raise UnreadableTableError(f"expected exactly one column for each name: {asked} (found {listed})", remedy)
     return list(map(names.index, wanted))
 
 
