@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from tests.projects import new_project
 from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
 from trueneg.data.images.sources import image_folder
+from trueneg.data.tables import read_columns
 
 TOPICS = ["invoices", "parcels", "passwords", "printers", "refunds", "tickets"]
 WAYS = ["asks about", "complains about", "forgot", "praises", "wants to know more about"]
@@ -259,7 +261,7 @@ def test_captions_are_sampled_by_image(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     photographs(Path("photos"), 600)
     captions = questions(1800).drop(columns="topic").assign(file=[f"{number // 3}.png" for number in range(1800)])
-    captions.assign(site=[number % 2 for number in range(1800)], subject=captions["file"]).to_csv("table.csv", index=False)
+    captions.assign(site=[number // 3 % 2 for number in range(1800)], subject=captions["file"]).to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos", "--minutes", "1") == 0
     study = read_configuration(["my_study.yaml"]).studies
     kept = pd.read_csv(study["my_study_text"].reports.table)
@@ -322,6 +324,120 @@ def test_strange_names_are_quoted():
     assert study["dataset"]["path"] == "a: $name.csv"
     assert study["dataset"]["text_column"] == 'the "text": $file {x}'
     assert study["title"] == "a: $name"
+
+
+def test_labels_and_positives_exclude_each_other(capsys):
+    table = questions().drop(columns="topic").rename(columns={"message": "sentence1"})
+    table = table.assign(sentence2="We help. " + table["sentence1"], label=table["id"] % 2)  # whether the pair is a paraphrase
+    table.to_csv("pairs.csv", index=False)
+    assert init("text", "pairs.csv") == 1
+    assert "--label label or --positive sentence2" in capsys.readouterr().err
+    assert init("text", "pairs.csv", "--label", "label", "--positive", "sentence2") == 1
+    assert "expected one of them" in capsys.readouterr().err
+    assert init("text", "pairs.csv", "--positive", "sentence2") == 0
+    assert dataset().positive_column == "sentence2"
+
+
+def test_columns_that_could_have_been_taken_are_named(capsys):
+    table = questions().assign(remark=lambda rows: "A remark: " + rows["message"], category=TOPICS * 50)
+    table.rename(columns={"topic": "label"}).to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    printed = capsys.readouterr().out
+    assert "(also possible: remark; choose with --text)" in printed
+    assert "(also possible: category; choose with --label)" in printed
+
+
+def test_labels_are_counted_as_the_study_reads_them(capsys):
+    table = questions(600)
+    table["topic"] = [f"topic {number % 12}" + " " * (number // 12 % 2) for number in range(600)]
+    table.to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 0
+    assert "12 labels of 50 to 50 rows" in capsys.readouterr().out
+    assert sum(dataset().labels.model_dump()[part] for part in ("train", "validation_unseen", "test_unseen")) == 12
+
+
+def test_one_common_label_is_refused(capsys):
+    questions().assign(topic=["b"] * 3 + ["a"] * 297).to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv") == 1
+    assert "one label with 5 rows or more" in capsys.readouterr().err
+
+
+def test_reasons_are_given_if_no_row_is_left(capsys):
+    questions().assign(topic=lambda rows: rows["id"] // 3).to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv", "--label", "topic") == 1
+    assert "0 usable rows; left out: 100 labels with fewer than 5 rows" in capsys.readouterr().err
+
+
+def test_the_rows_that_are_kept_can_be_read_again():
+    table = questions(400)
+    table["message"] += "\rRegards\r\n \u201ca\u201d"
+    table.loc[0, "topic"] = ""
+    table.to_json("questions.jsonl", orient="records", lines=True)
+    assert init("text", "questions.jsonl") == 0
+    kept = read_columns(dataset().path, None)
+    assert list(kept["message"]) == list(table["message"][1:])
+
+
+def test_images_are_found_as_the_study_finds_them(capsys):
+    photographs(Path("photos"))
+    for number in range(40):
+        Path(f"photos/{number}.png").rename(unicodedata.normalize("NFD", f"photos/\u00e9{number}.png"))
+    names = [f"\u00e9{number}.png" for number in range(40)] + [f" {number}.png " for number in range(40, 239)]
+    names.append(str(Path("photos/239.png").resolve()))
+    questions(240).drop(columns="topic").assign(file=names).to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 0
+    assert "left out" not in capsys.readouterr().out
+    assert read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table == "table.csv"
+    assert init("pairs", "table.csv", "--images", "nowhere", "--output", "other.yaml") == 1
+    assert "--images is nowhere" in capsys.readouterr().err
+
+
+def test_a_column_is_a_label_of_images_only_if_the_study_can_use_it(capsys):
+    photographs(Path("photos"))
+    table = questions(480).drop(columns="topic").assign(file=[f"{number // 2}.png" for number in range(480)])
+    table = table.assign(site=table["id"] // 2 % 2, first=1 - table["id"] % 2, rare=table["id"].lt(2), common=table["id"].ge(200))
+    table.to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 0
+    assert dataset().label_columns == ["site", "common"]
+    assert "each image is its own group, because site has fewer than 3 groups" in capsys.readouterr().out
+
+
+def test_what_the_study_would_refuse_is_refused_and_nothing_is_left(capsys):
+    photographs(Path("photos"))
+    table = questions(480).drop(columns="topic").assign(file=[f"{number // 2}.png" for number in range(480)])
+    table.loc[0, "message"] = ""  # a new table would be written without this row
+    table.assign(patient=table["id"] // 3).to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 1
+    assert "patient differs from its value in the first row of the image" in capsys.readouterr().err
+    assert not list(Path().glob("my_study*"))
+
+
+def test_classes_of_few_images_are_left_out(capsys):
+    photographs(Path("animals"), 300, classes=("cat", "dog"))
+    photographs(Path("animals/yak"), 1)
+    assert init("images", "animals") == 0
+    assert "left out: 1 class folder with fewer than 5 images, such as yak" in capsys.readouterr().out
+    assert image_folder.listed(dataset().path).class_names == ("cat", "dog")
+    assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
+    photographs(Path("plants/fern"), 300)
+    photographs(Path("plants/moss"), 4)
+    assert init("images", "plants", "--output", "plants.yaml") == 1
+    assert "one class with 5 images or more" in capsys.readouterr().err
+
+
+def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):
+    photographs(Path("animals"), classes=("cat", "dog"))
+    Path("animals/cat/0.png").unlink()
+    Path("animals/cat/0.png").symlink_to("annex")
+    monkeypatch.chdir("animals")
+    assert init("images", ".", "--output", "../my_study.yaml") == 0
+    assert read_configuration(["../my_study.yaml"]).studies["my_study"].title == "animals"
+
+
+def test_an_output_that_cannot_be_written_is_refused_in_a_sentence(capsys):
+    questions().to_csv("questions.csv", index=False)
+    assert init("text", "questions.csv", "--output", "/proc/x.yaml") == 1
+    assert "/proc/x.yaml cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.long

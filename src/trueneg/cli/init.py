@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import string
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,13 @@ import yaml
 
 from trueneg.config.reading import load_configuration
 from trueneg.data.images.sources import image_folder
-from trueneg.data.table_formats import plain
-from trueneg.data.tables import read_columns
+from trueneg.data.pairs import image_table
+from trueneg.data.table_formats import SPACE, plain
+from trueneg.data.tables import identifier, read_columns
+from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.legible import counted
+from trueneg.store import data_input
 from trueneg.text.cleaning import normalised
 from trueneg.text.words import UNSPACED, is_mostly_latin
 
@@ -31,10 +35,10 @@ LABELS = ("label", "class", "category", "intent", "topic", "target")
 GROUPS = ("patient", "patient_id", "subject", "subject_id", "video", "site")
 NO_LABELS = ("split", "fold", "language", "lang", "annotator")
 WORDS = regex.compile(rf"\p{{L}}{{2,}}|[{UNSPACED}]")  # of two letters or more; characters of scripts without spaces
-TRUE, FALSE = {"1", "1.0", "true"}, {"0", "0.0", "false"}  # lower-case cells of a label column of images and texts
 LOOKED_AT = 500  # texts whose words are counted
 FEWEST = 200  # rows or images; with fewer, next to none are held out to measure with
 FEWEST_OF_LABEL = 5
+FEWEST_GROUPS = 3  # one per split
 UNSEEN_FROM = 10  # labels, from which some are kept for the test on labels of no run
 FIRST_SEEDS = {"pilots": 900, "seeds": 1000}
 SEEDS = ((4, 20), (4, 12), (4, 8))  # pilot and new ones; the first pair that fits the time is taken, else the last
@@ -56,7 +60,7 @@ class Study:
 
     Attributes:
         found: sentences about the data, for the user.
-        beside: functions that write the samples to use, if not all of them, beside the configuration.
+        beside: files or folders of the samples to use, if not all, each with the function that writes it.
 
     Raises:
         UserError: if the file exists, or its folder does not.
@@ -67,7 +71,7 @@ class Study:
             raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
         self.kind, self.place, self.minutes, self.file = kind, place, minutes, self.new(file)
         self.found: list[str] = []
-        self.beside: list[Callable[[], Any]] = []
+        self.beside: dict[Path, Callable[[], Any]] = {}
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
     @staticmethod
@@ -86,7 +90,8 @@ class Study:
             UserError: if there are too few.
         """
         if len(labels) < FEWEST:
-            problem = f"{self.place} has {len(labels):,} usable {unit}; expected at least {FEWEST}"
+            left_out = "".join(f"; {said}" for said in self.found if said.startswith("left out"))
+            problem = f"{self.place} has {len(labels):,} usable {unit}{left_out}; expected at least {FEWEST}"
             raise UserError(f"{problem}, because with fewer, almost none would be held out for evaluation.")
         most = max(FEWEST, int(FOR_TOWERS * self.seconds / SAMPLE[self.kind]))
         if len(labels) <= most:
@@ -117,14 +122,25 @@ class Study:
             fields[stage] = list(range(FIRST_SEEDS[stage], FIRST_SEEDS[stage] + count))
         stem = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_").removeprefix("my_")
         name = f"my_{stem or format(zlib.crc32(self.file.stem.encode()), '08x')}"  # no name of a shipped study
-        values = {key: json.dumps(value, ensure_ascii=False) for key, value in (fields | {"title": self.place.stem}).items()}
+        fields["title"] = self.place.resolve().stem
+        values = {key: json.dumps(value, ensure_ascii=False) for key, value in fields.items()}
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
         file = shlex.quote(str(self.file))
         written = text.substitute(values, name=name, file=file)
-        study: Any = load_configuration(yaml.safe_load(written), str(self.file)).studies[name]
-        for write in self.beside:
-            write()
-        self.file.write_text(written, encoding="utf-8")
+        studies: Any = load_configuration(yaml.safe_load(written), str(self.file)).studies
+        study = studies[name]
+        try:
+            for write in self.beside.values():
+                write()
+            check_own_table(data_input.of_dataset(study.kind, study.dataset.model_dump(mode="json"), studies))
+            self.file.write_text(written, encoding="utf-8")
+        except (UserError, OSError) as error:
+            for path in self.beside:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            if isinstance(error, UserError):
+                raise
+            place = error.filename or self.file
+            raise UserError(f"{place} cannot be written ({error.strerror}). Choose another file with --output.") from error
         about = f"{runs} short runs: {pilots} pilot seeds tune the temperatures, {seeds} new seeds compare the methods"
         methods = f"compared: {', '.join(study.objectives)} ({self.file} explains them)"
         commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
@@ -137,8 +153,8 @@ class Study:
         label: str | None = None,
         unit: str | None = None,
         usable: pd.Series | None = None,
-    ) -> str:
-        """Return the path of the user's table or, if not all rows are used, of a new one beside the configuration.
+    ) -> tuple[str, pd.DataFrame]:
+        """Return the path of the user's table or, if not all rows are used, of a new one to be written; and these rows.
 
         Args:
             rows: all rows.
@@ -161,20 +177,26 @@ class Study:
             if rare := labels.nunique() - len(common):
                 self.found.append(f"left out: {counted(rare, 'label')} with fewer than {FEWEST_OF_LABEL} rows")
             labels = labels[labels.isin(common)]
+            if len(common) == 1:
+                problem = f"{self.place}: {label} has one label with {FEWEST_OF_LABEL} rows or more"
+                raise UserError(f"{problem}; expected at least two.")
         kept = self.sample(labels, "images" if unit else "rows").index
         used = complete[complete[unit].isin(kept)] if unit else complete.loc[kept]
         if len(used) == len(rows):
-            return str(self.place)
+            return str(self.place), used
         path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
-        self.beside.append(lambda: used.to_csv(path, index=False))
-        return str(path)
+        # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
+        self.beside[path] = lambda: used.to_csv(path, index=False, lineterminator="\r\n")
+        return str(path), used
 
-    def describe(self, rows: pd.DataFrame, column: str, role: str) -> None:
-        """Say which column has which role, with an example, and whether the encoder knows its script."""
+    def describe(self, rows: pd.DataFrame, column: str, role: str, others: Iterable[str] = ()) -> None:
+        """Say which column has a role, with an example, which others could have it, and whether the encoder knows its script."""
         example = plain(next(iter(rows.loc[rows[column] != "", column]), ""))
-        self.found.append(f"{role}: {column}, such as {json.dumps(example[:60], ensure_ascii=False)}")
+        possible = ", ".join(name for name in others if name != column)
+        choice = possible and f" (also possible: {possible}; choose with --{role.rstrip('s')})"
+        self.found.append(f"{role}: {column}, such as {json.dumps(example[:60], ensure_ascii=False)}{choice}")
         if role == "texts" and not is_mostly_latin(rows[column].head(LOOKED_AT)):
-            remedy = "set the model of text_encoder (twice) to a multilingual one, such as paraphrase-multilingual-MiniLM-L12-v2"
+            remedy = "set the model of text_encoder to a multilingual one, such as paraphrase-multilingual-MiniLM-L12-v2"
             self.found.append(f"most letters are not Latin, but all-MiniLM-L6-v2 is an English model: {remedy}")
 
 
@@ -195,29 +217,37 @@ def init_text(
     Raises:
         UserError: if the data cannot show what a correction gains, columns are ambiguous, or a file exists.
     """
-    study, rows = Study("text", table, minutes, file), _table(table)
+    if label is not None and positive is not None:
+        raise UserError(f"--label is {label} and --positive is {positive}; expected one of them: texts with labels, or pairs.")
+    study, rows = Study("text", table, minutes, file), read_columns(table, None)
     texts = _texts(table, rows, text)
-    partners = [name for name in (POSITIVES if positive is None else ()) if name in map(str.lower, texts[1:])]
+    partners = [name for known in POSITIVES for name in texts[1:] if name.lower() == known and positive is None]
+    named = _likely([name for name in _names(rows) if name.lower() in LABELS and name not in texts], LABELS)
     if label is None and positive is None:
-        label = _label(table, rows.drop(columns=texts), bool(partners))
+        if named and partners:
+            problem = f"{table} has labels in {named[0]}, and texts that may be paired with {texts[0]} in {partners[0]}"
+            raise UserError(f"{problem}. Choose what belongs together with --label {named[0]} or --positive {partners[0]}.")
+        label = next(iter(named), None) or (None if partners else _label(table, rows.drop(columns=texts)))
     if label is None and positive is None and not partners:
         others = f"; possible columns of positives: {', '.join(texts[1:])}" if texts[1:] else ""
         problem = f"{table} has texts in {texts[0]}, but no labels (columns: {', '.join(_names(rows))}{others})"
         raise UserError(
             f"{problem}, so it is unknown which texts belong together. Choose a column with --label or --positive, or add one."
         )
-    study.describe(rows, texts[0], "texts")
+    study.describe(rows, texts[0], "texts", [] if text else [name for name in texts if name not in (positive, *partners)])
     if label is None:
-        positive = positive or next(name for name in texts[1:] if name.lower() == partners[0])
-        study.describe(rows, _present(table, rows, positive), "positives")
-        path = study.kept_rows(rows, [texts[0], positive])
+        positive = positive or partners[0]
+        study.describe(rows, _present(table, rows, positive), "positives", partners)
+        path, _ = study.kept_rows(rows, [texts[0], positive])
         return study.write("text_pairs", 3, table=path, text=texts[0], positive=positive)
-    study.describe(rows, _present(table, rows, label), "labels")
+    study.describe(rows, _present(table, rows, label), "labels", named if label in named else [])
+    rows[label] = rows[label].map(identifier)  # as the study reads labels
     sizes = rows.loc[rows[label] != "", label].value_counts()
     if len(sizes) < 2:
         raise UserError(f"{table}: {label} has the same label in all rows; expected at least two labels.")
     study.found.append(f"{len(sizes):,} labels of {sizes.min():,} to {sizes.max():,} rows")
-    path, common = study.kept_rows(rows, [texts[0], label], label), int((sizes >= FEWEST_OF_LABEL).sum())
+    path, used = study.kept_rows(rows, [texts[0], label], label)
+    common = used[label].nunique()
     unseen = common // 5 if common >= UNSEEN_FROM else 0
     sets = {"train": common - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen} if unseen else None
     return study.write("text_labels", 4, table=path, text=texts[0], label=label, labels=sets)
@@ -229,10 +259,17 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
 
     study, listed = Study("images", folder, minutes, file), image_folder.listed(folder)
     split = pd.Series("train", range(len(listed.labels))).mask(listed.is_validation, "val").mask(listed.is_test, "test")
-    sizes = pd.Series(listed.labels[~listed.is_test]).value_counts()
-    classes = f"{len(listed.class_names):,} classes with {sizes.min():,} to {sizes.max():,} each"
-    study.found.append(f"{len(split):,} images of {classes} (without test images)")
-    kept = study.sample(split + "/" + pd.Series(listed.labels).map(dict(enumerate(listed.class_names))), "images")
+    classes = pd.Series(listed.labels).map(dict(enumerate(listed.class_names)))
+    sizes = classes[~listed.is_test].value_counts().reindex(listed.class_names, fill_value=0)
+    between = f"{sizes.min():,} to {sizes.max():,} each"
+    study.found.append(f"{len(split):,} images of {len(sizes):,} classes with {between} (without test images)")
+    rare, sizes = sizes[sizes < FEWEST_OF_LABEL].index, sizes[sizes >= FEWEST_OF_LABEL]
+    if len(rare):
+        few = f"{counted(len(rare), 'class folder')} with fewer than {FEWEST_OF_LABEL} images"
+        study.found.append(f"left out: {few}, such as {rare[0]}")
+    if len(sizes) == 1:
+        raise UserError(f"{folder} has one class with {FEWEST_OF_LABEL} images or more; expected at least two.")
+    kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
     paths, sampled = listed.images.paths, file.with_name(f"{file.stem}_images")
 
     def link() -> None:
@@ -243,9 +280,9 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
 
     if len(kept) < len(split):
         folder = study.new(sampled)
-        study.beside.append(link)
+        study.beside[sampled] = link
     try:
-        small = max(open_image(paths[0].read_bytes()).size) <= SMALL
+        small = max(open_image(next(listed.images.part([0]).read())).size) <= SMALL
     except UnreadableImageError:  # the check lists such images
         small = False
     fields = {"resolution": SMALL if small else USUAL, "test": None if listed.is_test.any() else 0.2}
@@ -254,44 +291,53 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
 
 def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str | None = None) -> str:
     """Write a study of the images in a folder and their texts in a table, as :func:`init_text`."""
-    study, rows = Study("pairs", table, minutes, file), _table(table)
-    images = [name for name in _names(rows) if rows[name].str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9]
+    study, rows = Study("pairs", table, minutes, file), read_columns(table, None)
+    if not folder.is_dir():
+        raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
+    named_files = rows.apply(lambda cells: cells.str.strip(SPACE).str.lower().str.endswith(image_folder.IMAGES).mean())
+    images = [name for name in _names(rows) if named_files[name] > 0.9]
     if not images:
         expected = "a column of image file names, such as 2024/0017.png"
         raise UserError(f"{table} has the columns {', '.join(_names(rows))}; expected {expected}. Add one (docs/own-data.md).")
     image = images[0]
-    here = {name: (folder / name.replace("\\", "/")).is_file() for name in rows[image].unique() if name}
-    if not any(here.values()):
-        raise UserError(f"{folder} lacks all {len(here):,} images in {table}, such as {next(iter(here), 'none')}; fix --images.")
-    text = _texts(table, rows.drop(columns=images), text)[0]
-    group = next((name for known in GROUPS for name in _names(rows) if name.lower() == known and name not in (image, text)), None)
-    cells = {name: rows[name].str.lower().value_counts() for name in _names(rows) if name != group}
-    labels = [
-        name
-        for name, counts in cells.items()
-        if set(counts.index) <= TRUE | FALSE | {""}
-        and min(sum(counts.get(cell, 0) for cell in side) for side in (TRUE, FALSE)) > 1
-    ]
-    study.describe(rows, text, "texts")
-    study.found.append(f"images: {image}, {len(here):,} of them; labels: {', '.join(labels) or 'none'}")
-    if missing := len(here) - sum(here.values()):
-        study.found.append(f"left out: {counted(missing, 'image')} that are not in {folder}")
-    about = (
-        f"{rows[group].nunique():,} groups in {group}, none of which is in two splits" if group else "each image is its own group"
-    )
-    study.found.append(about)
-    usable = rows[image].map(here).fillna(False).astype(bool)
-    path = study.kept_rows(rows, [image, text, *([group] if group else [])], unit=image, usable=usable)
-    return study.write("pairs", 3, folder=str(folder), table=path, image=image, text=text, patient=group, labels=labels)
-
-
-def _table(path: Path) -> pd.DataFrame:
-    rows = read_columns(path, None)
-    if len(rows.columns) == 1 and ";" in rows.columns[0]:
+    rows[image] = rows[image].map(lambda name: image_table.relative(name, folder))  # as the study reads names
+    found = image_table.files_of(folder, filter(None, rows[image].unique()))
+    lacking = [name for name, files in found.items() if not files]
+    if len(lacking) == len(found):
         raise UserError(
-            f"{path} has one column, {rows.columns[0]}. Separate columns with commas, or with tabs and name the file .tsv."
+            f"{folder} lacks all {len(found):,} images in {table}, such as {next(iter(found), 'none')}; fix --images."
         )
-    return rows
+    texts = _texts(table, rows.drop(columns=images), text)
+    groups = [name for known in GROUPS for name in _names(rows) if name.lower() == known and name not in (image, texts[0])]
+    for name in groups:
+        rows[name] = rows[name].map(identifier)
+    group = next((name for name in groups if rows[name].nunique() >= FEWEST_GROUPS), None)
+    study.describe(rows, texts[0], "texts", [] if text else texts)
+    others = f" (other columns of images are not used: {', '.join(images[1:])})" if images[1:] else ""
+    study.found.append(f"images: {image}, {len(found):,} of them{others}")
+    if lacking:
+        study.found.append(f"left out: {counted(len(lacking), 'image')} that are not in {folder}, such as {lacking[0]}")
+    path, used = study.kept_rows(
+        rows, [image, texts[0], *([group] if group else [])], unit=image, usable=~rows[image].isin(["", *lacking])
+    )
+    if group:
+        study.found.append(f"{used[group].nunique():,} groups in {group}, none of which is in two splits")
+    else:
+        few = f", because {groups[0]} has fewer than {FEWEST_GROUPS} groups" if groups else ""
+        study.found.append(f"each image is its own group{few}")
+    labels = [
+        name for name in _names(rows) if name not in (*images, texts[0], group) and _is_label(used, name, image, group or image)
+    ]
+    study.found.append(f"labels: {', '.join(labels) or 'none'}")
+    return study.write("pairs", 3, folder=str(folder), table=path, image=image, text=texts[0], patient=group, labels=labels)
+
+
+def _is_label(rows: pd.DataFrame, column: str, image: str, group: str) -> bool:
+    """Whether a column has 1, 0 or nothing, the same in all rows of an image, and each of 1 and 0 in two groups or more."""
+    cells = rows[column].map(image_table.label)
+    groups = rows[group].groupby(cells).nunique()
+    differing = cells.groupby(rows[image]).nunique().max() > 1
+    return set(cells) <= {"", "0", "1"} and not differing and min(groups.get("0", 0), groups.get("1", 0)) > 1
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
@@ -322,11 +368,8 @@ def _texts(table: Path, rows: pd.DataFrame, chosen: str | None) -> list[str]:
     return found
 
 
-def _label(table: Path, rows: pd.DataFrame, has_pairs: bool) -> str | None:
-    """Return the label column, if any: one with a well-known name or, without pairs, the only one that could hold labels."""
-    named = _likely([name for name in _names(rows) if name.lower() in LABELS], LABELS)
-    if named or has_pairs:
-        return next(iter(named), None)
+def _label(table: Path, rows: pd.DataFrame) -> str | None:
+    """Return the only column that could hold labels, if any."""
     counts = {name: rows.loc[rows[name] != "", name].nunique() for name in _names(rows) if name.lower() not in NO_LABELS}
     numbers = {name for name in counts if rows[name].str.fullmatch(r"[\d\s.,:/+-]*").all()}
     found = [name for name in counts if name not in numbers and 2 <= counts[name] <= len(rows) / FEWEST_OF_LABEL]

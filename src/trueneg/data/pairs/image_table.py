@@ -48,7 +48,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     texts, labels, skipped = read_image_table(settings)
     images = texts.drop_duplicates("report")
     images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
-    files = _files(required_path(settings["path"], SOURCE, FOLDER), images["report"])
+    files = files_of(required_path(settings["path"], SOURCE, FOLDER), images["report"])
     return PairImages(
         ImageFiles(tuple(files[name][0] for name in images["report"])),
         images["report"].to_numpy(str),
@@ -98,7 +98,7 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
         cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table
         return UserFiles([table])
-    files = _files(folder, filter(None, (_relative(name, folder) for name in cells.unique())))
+    files = files_of(folder, filter(None, (relative(name, folder) for name in cells.unique())))
     return UserFiles([table], [path for name, paths in files.items() for path in paths or [folder / name]])
 
 
@@ -131,7 +131,7 @@ def read_image_table(settings: Mapping[str, Any], has_images: bool = True) -> tu
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:
-        counts = {name: len(files) for name, files in _files(folder, filter(None, rows.table[image].unique())).items()}
+        counts = {name: len(files) for name, files in files_of(folder, filter(None, rows.table[image].unique())).items()}
         expected = f"an image in {folder}; copy it there, or correct reports.path"
         rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image is not in the folder")
         expected = "one file, but several differ only in the Unicode form of their name; rename them"
@@ -155,16 +155,16 @@ def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
     columns, folder = _columns(settings), required_path(settings["path"], SOURCE, FOLDER)
     image, text, patient = columns[0], columns[1], settings["patient_column"]
     table = read_columns(settings["table"], columns, texts=[text], restricted=settings.get("restricted", False))
-    forms = {image: lambda name: _relative(name, folder), text: lambda cell: cell.strip(SPACE), patient: identifier}
-    return pd.DataFrame({name: table[name].map(forms.get(name, _label)) for name in columns}, index=table.index)
+    forms = {image: lambda name: relative(name, folder), text: lambda cell: cell.strip(SPACE), patient: identifier}
+    return pd.DataFrame({name: table[name].map(forms.get(name, label)) for name in columns}, index=table.index)
 
 
-def _label(written: str) -> str:
+def label(written: str) -> str:
     """Return a valid label as 1, 0 or empty, and any other unchanged."""
     return SPELLINGS.get(identifier(written).lower(), written)
 
 
-def _relative(name: str, folder: Path) -> str:
+def relative(name: str, folder: Path) -> str:
     """Return the path of an image within the folder (outside: ``../…``), with slashes and in Unicode's composed form."""
     name = unicodedata.normalize("NFC", name.strip(SPACE))
     if "\\" in name and not os.path.lexists(folder / name):  # as Windows separates folders
@@ -172,7 +172,7 @@ def _relative(name: str, folder: Path) -> str:
     return os.path.relpath(os.path.join(folder, name), folder) if name else ""
 
 
-def _files(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
+def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
     """Return the files of each name in the folder: none if it does not exist, several if they differ in the Unicode form."""
 
     @functools.cache
