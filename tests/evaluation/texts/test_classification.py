@@ -44,11 +44,12 @@ def test_each_of_the_k_nearest_texts_has_one_vote(split, labels):
     assert found[split, measured._replace(metric="chance", group="macro")] == 1 / len({*bank_labels.tolist()})
 
 
-def test_k_is_limited_to_the_number_of_texts():
-    run = embedded_run([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0], [1.0, 0.1]], [0, 1, 1, 0], bank=[0, 1, 2], validation=[3], test=[3])
-    found = values(knn, run, {"knn": {"neighbours": 5}})
-    assert found["test", Measurement("knn", "accuracy", "seen")] == 0  # two of three have the other label
-    assert values(knn, run, {"knn": {"neighbours": 1}})["test", Measurement("knn", "accuracy", "seen")] == 1
+def test_a_rare_label_can_win_the_vote():
+    common = [[0.3, 1.0], [0.2, 1.0], [0.1, 1.0], [0.0, 1.0]]
+    vectors = [[1.0, 0.0], [1.0, 0.1], *common, [1.0, 0.05], [0.0, 1.0]]
+    run = embedded_run(vectors, [0, 0, 1, 1, 1, 1, 0, 1], bank=range(6), validation=[6, 7], test=[6, 7])
+    found = values(knn, run, {"knn": {"neighbours": 5}})  # of five nearest texts, three would have the common label
+    assert found["test", Measurement("knn", "accuracy", "seen")] == 1
 
 
 @pytest.mark.parametrize("labels", ["seen", "unseen"])

@@ -70,6 +70,22 @@ def test_positives_of_all_anchors_with_the_same_text_are_relevant():
     assert of_part(found, "validation", "seen") == pytest.approx(expected(own, np.eye(20, dtype=bool).tolist()))
 
 
+@pytest.mark.usefixtures("block")
+def test_a_text_is_no_wrong_answer_to_itself():
+    vectors = np.random.default_rng(3).standard_normal((8, 5))
+    vectors[4:] = vectors[:4] + 0.01  # duplicates of one another, listed in both orders
+    pairs = [(first, (first + 4) % 8) for first in range(8)]
+    run = embedded_run(vectors, pairs=[*pairs, (0, 1)], validation=[0], test=range(9))
+    found = values(retrieval, run, SETTINGS)
+    relevant = np.eye(8, dtype=bool)[[place for _, place in pairs]]
+    relevant[0, 1] = True
+    scores = (run.anchors @ run.anchors.T).masked_fill(torch.eye(8, dtype=torch.bool), -torch.inf)
+    assert of_part(found, "test", "seen") == pytest.approx(expected(scores.tolist(), relevant.tolist()))
+    assert of_part(found, "test", "seen")["R", 1] == 1
+    by_chance = found["test", Measurement("retrieval", "chance", "seen", k=1)]
+    assert by_chance == pytest.approx((7 * 1 / 7 + 2 / 7) / 8)  # seven other texts
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_similarities_count_against_the_encoder(dtype):
     labels = [0, 0, 1, 1, 1, 0, 1]

@@ -13,9 +13,12 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins."""
+    """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins.
+
+    With more neighbours than a rare label has texts, that label could not win a vote, however good the vectors.
+    """
     k = settings["knn"]["neighbours"]  # by distance, which orders vectors of length 1 as their cosine does
-    yield from classified(runs, "knn", lambda texts: KNeighborsClassifier(min(k, texts), algorithm="brute"))
+    yield from classified(runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute"))
 
 
 def labelled_parts(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
@@ -30,12 +33,13 @@ def classified(runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int
     Args:
         runs: embedded runs.
         task: name of the classifier in the rows.
-        classifier: returns a new classifier of scikit-learn for a number of training texts.
+        classifier: returns a new classifier of scikit-learn, given the number of training texts of the smallest label.
     """
     for run, split, part, bank, samples in labelled_parts(runs):
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
         labels, bank_labels = run.labels(samples), run.labels(bank)
-        correct = classifier(len(bank)).fit(texts, bank_labels).predict(queries) == labels
+        fewest = np.unique(bank_labels, return_counts=True)[1].min()
+        correct = classifier(fewest).fit(texts, bank_labels).predict(queries) == labels
         accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
         by_label = [correct[labels == label].mean() for label in np.unique(labels)]
         yield run, split, accuracy, correct.mean()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.sparse import csr_array
 from scipy.stats import hypergeom
@@ -20,8 +21,9 @@ from trueneg.stats.measurement import Measurement
 log = logging.getLogger(__name__)
 
 BLOCK = 2**23  # similarities in memory at once
-# Queries (Q, D); candidates (C, D); the group of each query; and groups and candidates (two arrays) that belong together.
-Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray]]
+# Queries (Q, D); candidates (C, D); the group of each query; groups and candidates (two arrays) that belong together; and the
+# candidate that is the query itself, which is left out (−1: none).
+Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
@@ -34,10 +36,16 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
-    """Search distinct positives by distinct anchors, which are the groups; all positives of equal anchors are relevant."""
+    """Search distinct positives, other than the anchor itself, by distinct anchors, which are the groups.
+
+    All positives of equal anchors are relevant.
+    """
     rows, texts = run.source.pairs[samples, :2].T, run.source.text_numbers[samples, :2].T
-    (_, anchors, group), (_, positives, candidate) = (np.unique(side, return_index=True, return_inverse=True) for side in texts)
-    return run.anchors[rows[0, anchors]], run.positives[rows[1, positives]], np.arange(len(anchors)), (group, candidate)
+    (asked, anchors, group), (found, positives, candidate) = (
+        np.unique(side, return_index=True, return_inverse=True) for side in texts
+    )
+    own = pd.Index(found).get_indexer(asked)
+    return run.anchors[rows[0, anchors]], run.positives[rows[1, positives]], np.arange(len(asked)), (group, candidate), own
 
 
 def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search:
@@ -45,18 +53,24 @@ def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search
     labels, bank_labels = run.labels(samples), run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
         log.warning("retrieval: left out %d held-out texts whose label no training text has", np.count_nonzero(~answerable))
-    return run.rows(samples[answerable]), run.rows(bank), labels[answerable], (bank_labels, np.arange(len(bank)))
+    members, none = (bank_labels, np.arange(len(bank))), np.full(np.count_nonzero(answerable), -1)
+    return run.rows(samples[answerable]), run.rows(bank), labels[answerable], members, none
 
 
 def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
     """Yield each metric with its k and value; similarities are computed for blocks of queries."""
-    queries, candidates, groups, members = search
-    relevant, total = csr_array((np.ones(len(members[0]), bool), members)), len(candidates)
-    blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * total // BLOCK)
-    ranked = [_ranked(as_array(queries[rows] @ candidates.T), relevant[groups[rows]].toarray()) for rows in blocks]
+    queries, candidates, groups, members, own = search
+    relevant, total = csr_array((np.ones(len(members[0]), bool), members)), len(candidates) - (own >= 0)
+    blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
+    ranked = []
+    for rows in blocks:
+        scores = as_array(queries[rows] @ candidates.T).copy()
+        (present,) = np.nonzero(own[rows] >= 0)
+        scores[present, own[rows][present]] = -np.inf
+        ranked.append(_ranked(scores, relevant[groups[rows]].toarray()))
     best, gains = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
     # By chance, k candidates are drawn without replacement.
-    yield from (("chance", k, float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], min(k, total))))) for k in ks)
+    yield from (("chance", k, float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total))))) for k in ks)
     yield from (("R", k, (best <= k).mean()) for k in ks)
     yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
 
