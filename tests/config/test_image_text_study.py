@@ -350,7 +350,7 @@ def test_boxes_of_the_test_split_alone_select_no_variant():
     words = tiny_words(reports={"source": "mimic_cxr", "path": "reports"})
     dataset = {"source": "mimic_cxr", "text": "words", "path": "images", "ms_cxr": "boxes"}
     objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
-    primary = {"treatment": "DCL", "baseline": "CL", "task": "grounding", "metric": "CNR"}
+    primary = {"treatment": "DCL", "baseline": "CL", "task": "grounding", "metric": "CNR signed"}
     (sentence,) = rejected(words, dataset=dataset, objectives=objectives, primary=primary)
     assert sentence.startswith("primary.task is 'grounding'")
     assert rejected(words, dataset=dataset, objectives=objectives | {"DCL": {"name": "reco"}}, primary=primary) == []
@@ -368,6 +368,7 @@ def test_the_mean_recall_of_both_directions_can_be_the_primary_measurement():
         {"task": "region retrieval", "labels": "pair", "metric": "R", "direction": "text to image", "k": 10},
         {"task": "precision", "metric": "Prec"},
         {"task": "grounding", "metric": "mIoU"},
+        {"task": "grounding", "metric": "CNR"},  # an absolute value
     ],
     ids=lambda primary: " ".join(map(str, primary.values())),
 )

@@ -21,7 +21,7 @@ class GroundingSettings(Task):
         "mIoU": DisplayedMetric("mean IoU", decimals=3),
         "phrases": DisplayedMetric("phrases", higher_is_better=None),
     }
-    CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
+    CHANCE: ClassVar = {"CNR signed": 0.0}  # that of CNR, an absolute value, is above 0 and depends on the heatmaps
 
     smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
 
