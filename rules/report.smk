@@ -64,7 +64,11 @@ rule page:
 rule overview:
     """Draw what knowing the false negatives, the best method and a control gain in each trained study of the configuration."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
+        collect(
+            "results/{study}/artefacts/{file}",
+            study=trainings.studies,
+            file=["rows.parquet", "comparison.json", "study.yaml"],
+        ),
     output:
         figure="results/overview.png",
         table="results/overview.csv",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import stats
 
 from trueneg.config import runs
 from trueneg.errors import UserError
+from trueneg.io.seals import seal
 from trueneg.report import build, registry
 from trueneg.report.declared import published_name
 from trueneg.report.drawing import alternative_text, footnote
@@ -463,3 +465,17 @@ def test_an_unreadable_study_is_listed_on_the_page_unless_it_is_required(tmp_pat
     assert "<old>" not in page
     with pytest.raises(UserError, match=r"<old>.*study\.yaml"):
         build.write_page(tmp_path / "index.html", [old])
+
+
+def test_a_study_with_a_damaged_picture_is_listed_on_the_page(small, tmp_path):
+    folder = tmp_path / "small"
+    shutil.copytree(small, folder / "artefacts")
+    picture = folder / "figures" / "tradeoff.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"another picture")
+    seal(tmp_path, [picture])
+    picture.write_bytes(b"another figure?")
+    build.write_page(tmp_path / "index.html")
+    page = (tmp_path / "index.html").read_text()
+    assert "Not on this page" in page
+    assert "tradeoff.png" in page

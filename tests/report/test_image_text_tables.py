@@ -316,6 +316,18 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
     assert groups["d; mean of both"][2].startswith("46.2 ±")
 
 
+def test_means_skip_a_k_that_one_direction_lacks():
+    def recall(direction, k, value):
+        return some("R", {"CL": [value]}, "retrieval sentence", labels="report", direction=direction, k=k)
+
+    rows = [recall("text to image", k, value) for k, value in ((5, 0.1), (10, 0.2), (50, 0.9))]
+    rows += [recall("image to text", k, value) for k, value in ((5, 0.3), (10, 0.5))]
+    added = with_means(pd.concat(rows, ignore_index=True)).iloc[5:]
+    both, over_k = added[added["direction"].isna()], added[added["k"].isna()]
+    assert both.set_index("k")["value"].to_dict() == pytest.approx({5: 0.2, 10: 0.35})
+    assert over_k.set_index("direction")["value"].to_dict() == pytest.approx({"text to image": 0.15, "image to text": 0.4})
+
+
 def test_sentence_retrieval_uses_the_ground_truth_if_it_is_known():
     rows = some("R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5)
     assert sentence_labels(rows) == "report"

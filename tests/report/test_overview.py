@@ -1,12 +1,16 @@
 """The overview shows, for each study, the oracle, the best label-free method and random removal."""
 
+import shutil
+
 import pytest
 from scipy import stats
 from tests.browser.pages import add_study
 
+from trueneg.errors import UserError
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
 from trueneg.report.overview import differences, overview
+from trueneg.specs.objectives.base import HalfUniform
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +35,28 @@ def test_each_kind_is_compared_with_the_baseline(folders):
         own = gains[row["objective"]]
         expected = stats.t.interval(0.95, len(own) - 1, own.mean(), stats.sem(own))
         assert (row["low"], row["high"]) == pytest.approx(expected)
+
+
+def test_soft_targets_on_the_baselines_loss_are_a_method(folders, monkeypatch):
+    def best():
+        return next(row for row in differences(gathered) if row["kind"] == "best label-free method")
+
+    gathered = Gathered(folders[0])
+    before, base = best(), gathered.study.objectives["CL"]
+    for changes, count in (({"targets": HalfUniform(name="half_uniform")}, 0), ({"logit_scale": 3.0}, -1)):
+        monkeypatch.setitem(gathered.study.objectives, before["objective"], base.model_copy(update=changes))
+        assert best()["of"] == before["of"] + count
+
+
+def test_studies_with_the_same_title_have_a_row_each(folders, tmp_path):
+    shutil.copytree(folders[0], tmp_path / "again" / "artefacts")
+    _, table = overview([folders[0], tmp_path / "again" / "artefacts"])
+    assert set(table["id"]) == {"phantom", "again"}
+
+
+def test_no_study_is_refused_in_a_sentence():
+    with pytest.raises(UserError, match="no trained study"):
+        overview([])
 
 
 def test_the_figure_describes_all_values(folders):

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,18 @@ def test_provenance_separates_differing_settings_from_shared_ones(provenance):
     shared = dict(line.split(": ", 1) for line in described["shared"])
     assert "training.epochs" in shared
     assert not shared.keys() & set(described["differing"])
+
+
+def test_examples_of_an_earlier_configuration_are_not_shown(tmp_path):
+    add_study(tmp_path)
+    add_examples(tmp_path)
+    folder = tmp_path / "phantom" / "artefacts"
+    page = study_page(folder)
+    shutil.copy(folder / "retrieval/phantom/CL.parquet", folder / "retrieval/phantom/Removed.parquet")
+    (folder / "retrieval/other").mkdir()
+    shutil.copy(folder / "retrieval/phantom/CL.parquet", folder / "retrieval/other/CL.parquet")
+    assert study_page(folder)["examples"] == page["examples"]
+    assert len(page["examples"]["queries"]) == 4
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,12 +13,12 @@ from tests.report.test_summary import OUTPUTS
 from tests.studies import tuned_study
 
 from trueneg.config import runs
-from trueneg.config.reading import load_configuration
+from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.errors import UserError
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import registry
 from trueneg.report.findings import sentence
-from trueneg.report.gathered import Gathered
+from trueneg.report.gathered import SHARED_TEST, Gathered
 from trueneg.report.summary import select_winners, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, reported, to_table
@@ -98,6 +99,15 @@ def test_a_tuned_study_is_compared_on_new_seeds(both):
     }
     assert gathered.comparison["primary"]["difference"] == pytest.approx((values["HCL"] - values["CL"]).mean())
     assert gathered.comparison["seeds"] == 2
+
+
+def test_selection_on_test_data_is_said_only_if_seeds_draw_them(both):
+    folder, _ = both
+    gathered = Gathered(folder)
+    assert SHARED_TEST in gathered.selection_notes
+    file = Path(__file__).parents[2] / "config/studies/banking77_tuned.yaml"
+    gathered.study = read_configuration([file]).studies["banking77_tuned"]  # official test texts; each seed draws labels
+    assert SHARED_TEST not in gathered.selection_notes
 
 
 def test_tables_show_selected_values_ties_and_edges(both):

@@ -237,6 +237,17 @@ def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
     return labelled | {name: dict(itertools.islice(labelled[name].items(), 1)) for name in labelled if name in single}
 
 
+def shown_examples(study: TrainedStudy) -> list[str]:
+    """Return data set and label, as ``dataset/label``, of the networks whose retrieval examples are shown.
+
+    These are the first variant of each objective in the primary contrast or, if the study is tuned, the chosen one.
+    """
+    primary, labelled, tuned = study.primary, candidates(study), study.tuning is not None
+    named = dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle)))
+    dataset = primary.dataset or next(iter(datasets(study)))
+    return [f"{dataset}/{name if tuned else next(iter(labelled[name]))}" for name in named]
+
+
 def followed(study: TrainedStudy) -> dict[str, str]:
     """Return the tuned objective that each follower follows; empty if the study is not tuned."""
     return dict(study.tuning.follow) if study.tuning is not None else {}

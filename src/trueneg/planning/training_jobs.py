@@ -211,15 +211,9 @@ class TrainingJobs:
         return f"results/{data_input.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
-        """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
-        paths = []
-        for name, study in self.image_text.items():
-            primary, variants = study.primary, runs.candidates(study)
-            dataset = primary.dataset or next(iter(self.datasets[name]))
-            for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
-                label = objective if name in self.tuned else next(iter(variants[objective]))
-                paths.append(f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet")
-        return paths
+        """Return the paths of the page's retrieval examples."""
+        shown = ((name, place) for name, study in self.image_text.items() for place in runs.shown_examples(study))
+        return [f"results/{name}/artefacts/retrieval/{place}.parquet" for name, place in shown]
 
     def phrases(self, wildcards: Any) -> int:
         """Return the number of phrases for which heatmaps are kept."""

@@ -90,7 +90,8 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     for settings in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
         results, name = settings.parents[2], settings.parts[-3]
         try:
-            require_intact(results, sealed_files(results, f"{name}/artefacts/"))
+            for made in ("artefacts", *registry.FILES):
+                require_intact(results, sealed_files(results, f"{name}/{made}/"))
             pages.append(study_page(settings.parent))
         except UserError as error:
             if settings in needed:

@@ -25,7 +25,7 @@ PHANTOM = (
 )
 # Notes on what an interval over seeds covers.
 RESPLIT = "Each seed splits the same data differently, so intervals over seeds cover training and the split, not new data."
-SHARED_IMAGES = "Pilot seeds split the same data, so some test images of the compared seeds were used for selection."
+SHARED_TEST = "Pilot seeds split the same data, so some test data of the compared seeds were used for selection."
 SAME_UNSEEN = "The texts of labels without training are the same for all seeds."
 SAME_TEST = "All seeds share the test data, so intervals over seeds cover training, not new test data."
 NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
@@ -169,9 +169,14 @@ class Gathered:
             f"{stage}seeds ({seed_count(entry['seeds'] for entry in swept)}).",
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
             f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
-            SHARED_IMAGES if self.study.tuning is not None and self.study.dataset.resplit else "",
+            SHARED_TEST if self.study.tuning is not None and self._resplits_test else "",
         ]
         return [*filter(None, sentences), *edge_notes(swept)]
+
+    @property
+    def _resplits_test(self) -> bool:
+        """Whether each seed draws its test data; the seeds of a text study may differ in their labels alone."""
+        return self.study.dataset.resplit and not getattr(self.study.dataset, "tested", False)
 
     @property
     def table_notes(self) -> list[str]:

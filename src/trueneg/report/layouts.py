@@ -30,7 +30,8 @@ def sentence_labels(rows: pd.DataFrame) -> str | None:
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the means of R and Prec over both directions at each k, and over k in each direction, skipping rows of single labels.
 
-    The rows already contain the mean over directions and k.
+    A k that was not measured in both directions is left out: with images as queries, there are fewer candidates, because texts of
+    the same patient do not count. The rows already contain the mean over directions and k.
 
     Args:
         rows: tidy rows; they may include other tasks.
@@ -38,6 +39,9 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     is_whole = rows["direction"].notna() & rows["k"].notna() & rows["group"].isna()  # texts are retrieved in one direction
     at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & is_whole]
     names = [column for column in COLUMNS if column != "value"]
+    measured: Any = at_k.groupby([name for name in names if name not in ("direction", "k")], dropna=False)
+    directions = at_k.groupby([name for name in names if name != "direction"], dropna=False)["direction"].transform("nunique")
+    at_k = at_k[directions == measured["direction"].transform("nunique")]
     # Rows that differ only in the direction, or only in k, become the same measurement of a run.
     pooled: Any = [typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA))]
     means = [part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean() for part in pooled]

@@ -1,17 +1,19 @@
 """One figure for several studies: what knowing the false negatives gains, the best label-free method, and a control."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, finish, in_style, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import full_name, higher_is_better
 from trueneg.report.plots import forest
+from trueneg.specs.objectives.base import Objective
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import paired_differences
 
@@ -24,7 +26,8 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
 
     The best method is that with the largest gain on the test split, so its gain is too large on average, the more so the more
-    methods there are. Objectives that use labels, follow another one, or have the baseline's loss do not count.
+    methods there are. Objectives that use labels, follow another one, or have the baseline's loss (at any temperature) do not
+    count.
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a
@@ -37,16 +40,18 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     if not higher_is_better(primary.metric):
         gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
     left_out = {primary.baseline} if study.tuning is None else {primary.baseline, *study.tuning.follow}
-    uncorrected = (*NOT_TRAINED, study.objectives[primary.baseline].name)
+    uncorrected = _loss(study.objectives[primary.baseline])
     methods = [
         name
         for name, objective in study.objectives.items()
-        if name in gains.index and name not in left_out and objective.name not in uncorrected and not objective.uses_labels
+        if name in gains.index and name not in left_out and objective.name not in NOT_TRAINED and not objective.uses_labels
+        if _loss(objective) != uncorrected
     ]
     removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
     kinds: dict[str, list[Any]] = {METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [], CONTROL: removal[:1]}
     kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
-    tuned = "tuned" if study.tuning is not None else "fixed settings"
+    swept = any(entry["candidates"] > 1 for entry in gathered.comparison["selection"])
+    tuned = "tuned" if study.tuning is not None else "selected on the validation split" if swept else "fixed settings"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
     found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
@@ -64,16 +69,30 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     ]
 
 
+def _loss(objective: Objective) -> Mapping[str, Any]:
+    """Return an objective's settings without its temperature."""
+    return objective.model_dump(exclude={"temperature", "logit_scale"})
+
+
 @in_style()
 def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     """Draw a row per study, sorted by the oracle's gain; also return the drawn values.
 
     Args:
         folders: ``results/<study>/artefacts`` of trained studies.
+
+    Raises:
+        UserError: if there is nothing to draw.
     """
     table = pd.DataFrame([row for folder in folders for row in differences(Gathered(folder))])
-    known = table[table["kind"] == KNOWING].set_index("study")["difference"]
-    table = table.assign(known=table["study"].map(known)).sort_values("known", ascending=False, kind="stable")
+    if table.empty:
+        raise UserError(
+            "The configuration has no trained study with an Oracle or a method; expected at least one for the overview."
+        )
+    known = table[table["kind"] == KNOWING].set_index("id")["difference"]
+    table = table.assign(known=table["id"].map(known)).sort_values("known", ascending=False, kind="stable")
+    alike = table.groupby("study")["id"].transform("nunique") > 1
+    table["study"] += (" (" + table["id"] + ")").where(alike, "")
     names, styles = list(dict.fromkeys(table["study"])), line_styles((KNOWING, METHOD, CONTROL))
     figure, [[plot]] = panels(width=8.2, height=1.6 + 0.6 * len(names))
     plot.axvline(0, color="0.1", linewidth=1)

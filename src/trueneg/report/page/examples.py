@@ -1,6 +1,7 @@
 """Retrieval examples for the page: thumbnails and results of a study's networks."""
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,20 @@ from trueneg.io import privacy
 NO_EXAMPLES: dict[str, Any] = {"restricted": False, "thumbnails": [], "queries": []}
 
 
-def examples_of(folder: Path, restricted: bool) -> dict[str, Any]:
+def examples_of(folder: Path, networks: Iterable[str], restricted: bool) -> dict[str, Any]:
     """Collect a study's retrieval examples; restricted studies show none.
 
     Args:
         folder: folder with the study's artefacts.
+        networks: data set and label of each network to show; those without examples are left out. The folder may also have
+            examples of earlier configurations.
         restricted: whether the settings forbid showing text and images; the files can also be marked as restricted.
 
     Returns:
         A dictionary like :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails`` and ``queries`` in both directions.
     """
-    tables = [privacy.read_table(path) for path in sorted(folder.glob("retrieval/*/*.parquet"))]
+    places = [folder / f"retrieval/{network}.parquet" for network in networks]
+    tables = [privacy.read_table(path) for path in places if path.is_file()]
     if restricted or any(hidden for _, hidden in tables):
         return NO_EXAMPLES | {"restricted": True}
     retrieval = [table for table, _ in tables if len(table)]

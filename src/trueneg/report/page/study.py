@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.runs import shown_examples
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
@@ -76,7 +78,7 @@ def study_page(folder: Path) -> dict[str, Any]:
         "tables": [(each.title, each.caption, each.made(gathered)) for each in registry.tables_by_name(study).values()],
         "config": (folder / "study.yaml").read_text(),
         "provenance": Provenance(runs, gathered.settings, folder),
-        "examples": examples_of(folder, restricted),
+        "examples": examples_of(folder, shown_examples(study) if isinstance(study, ImageTextStudy) else [], restricted),
     }
 
 
