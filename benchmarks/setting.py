@@ -3,7 +3,7 @@
     snakemake rows --configfile config/studies/tuned_baseline_setting.yaml
     python benchmarks/setting.py results/tuned_baseline_width_*
     snakemake rows --configfile config/studies/digits_pilot.yaml
-    python benchmarks/setting.py results/digits_pilot --seeds 10
+    python benchmarks/setting.py results/digits_pilot --seeds 6
 
 Headroom: the primary measurement of the oracle minus that of the baseline on the test split, each at the temperature with the
 largest mean on the validation split. Standard deviation: that of the paired difference at equal temperatures, pooled over all.

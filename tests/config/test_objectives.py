@@ -180,6 +180,24 @@ def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, s
     assert objective.uses_labels == any(need != "a language model" for _, need in needs)
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_control"),
+    [
+        ({"name": "dcl", "class_probability": "permuted"}, True),
+        ({"name": "dcl", "class_probability": "language model"}, False),
+        ({"name": "dcl", "class_probability": 0.1}, False),
+        ({"name": "adnce", "shuffled": True}, True),
+        ({"name": "adnce"}, False),
+        ({"name": "cl", "targets": {"name": "half_uniform"}}, True),
+        ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words"}}, False),
+        ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words", "permuted": True}}, True),
+    ],
+)
+def test_random_or_uniform_values_in_place_of_estimates_are_controls(settings, is_control):
+    (model,) = (model for model in OF_PAIRS if settings["name"] in tag_of(model)[1])
+    assert model.model_validate(settings).is_control == is_control
+
+
 @pytest.mark.parametrize("targets", ["softmax", "wcl_one_head"])
 def test_targets_of_views_do_not_combine_with_removal_by_sample(targets):
     (removed,) = (model for model in OF_TWO_VIEWS if tag_of(model) == ("name", ("remove",)))

@@ -116,6 +116,16 @@ class Gathered:
         """Names of the objectives that use the ground truth."""
         return [name for name, objective in self.study.objectives.items() if objective.name == "oracle"]
 
+    @property
+    def label_free(self) -> list[str]:
+        """Names of the trained objectives that use no labels, follow no other, and are no controls."""
+        follow = self.study.tuning.follow if self.study.tuning is not None else ()
+        return [
+            name
+            for name, objective in self.study.objectives.items()
+            if name not in follow and objective.TRAINED and not (objective.uses_labels or objective.is_control)
+        ]
+
     def chosen(self, objective: str) -> str:
         """Return the selected variant of an objective on the primary contrast's data set."""
         of_dataset = self.selection[self.selection["dataset"] == self.dataset]

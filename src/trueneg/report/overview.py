@@ -14,7 +14,6 @@ from trueneg.report.labels import seed_count
 from trueneg.report.metrics import full_name, higher_is_better
 from trueneg.report.plots import forest
 from trueneg.specs.objectives.base import Objective
-from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import paired_differences
 
 LINE = 46  # characters of a title's line
@@ -26,8 +25,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
 
     The best method is that with the largest gain on the test split, so its gain is too large on average, the more so the more
-    methods there are. Objectives that use labels, follow another one, or have the baseline's loss (at any temperature) do not
-    count.
+    methods there are. Objectives with the baseline's loss, at any temperature, do not count.
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a
@@ -39,14 +37,8 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
     if not higher_is_better(primary.metric):
         gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
-    left_out = {primary.baseline} if study.tuning is None else {primary.baseline, *study.tuning.follow}
     uncorrected = _loss(study.objectives[primary.baseline])
-    methods = [
-        name
-        for name, objective in study.objectives.items()
-        if name in gains.index and name not in left_out and objective.name not in NOT_TRAINED and not objective.uses_labels
-        if _loss(objective) != uncorrected
-    ]
+    methods = [name for name in gathered.label_free if name in gains.index and _loss(study.objectives[name]) != uncorrected]
     removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
     kinds: dict[str, list[Any]] = {METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [], CONTROL: removal[:1]}
     kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []

@@ -85,8 +85,8 @@ def study_page(folder: Path) -> dict[str, Any]:
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that decide an undecided contrast.
 
-    Use the baseline, unless objectives that use no labels and follow no other are better on the test split: then, of these, the
-    best on the validation split. Its best run there is exported, if its weights are here.
+    Use the baseline, unless label-free objectives are better on the test split: then, of these, the best on the validation
+    split. Its best run there is exported, if its weights are here.
 
     Args:
         gathered: a trained study.
@@ -108,13 +108,7 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     baseline = gathered.baseline
     tested = comparisons(compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered))
     tested = tested[(tested["dataset"] == gathered.dataset) & (tested["baseline"] == baseline)]
-    follow = study.tuning.follow if study.tuning else ()
-    methods = [
-        name
-        for name, objective in study.objectives.items()
-        if name not in follow and not objective.uses_labels and objective.name not in NOT_TRAINED
-    ]
-    better = [name for name in methods if name in set(tested.loc[tested["outcome"] == "better", "objective"])]
+    better = [name for name in gathered.label_free if name in set(tested.loc[tested["outcome"] == "better", "objective"])]
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
     untrained = [name for name, objective in study.objectives.items() if objective.name in NOT_TRAINED]
     rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin([*(better or [baseline]), *untrained])]

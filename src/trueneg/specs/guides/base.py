@@ -19,3 +19,8 @@ class GuideSettings(Settings):
     IMPLEMENTATION: ClassVar[str]
     NEEDS: ClassVar[str] = ""
     RATES_IMAGES: ClassVar[bool] = False
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its similarities are those of other samples, drawn at random."""
+        return getattr(self, "permuted", False)

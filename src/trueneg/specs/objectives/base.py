@@ -60,7 +60,8 @@ def _need_of(value: Any) -> str:
 
 
 IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
-FROM_LIKELIHOODS = ("language model", "permuted", "constant mean", "length")  # class probabilities made by a language model
+ETA_CONTROLS = ("permuted", "constant mean", "length")
+FROM_LIKELIHOODS = ("language model", *ETA_CONTROLS)  # class probabilities made by a language model
 SENTENCE_ETA = (
     "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true, true_share)"
 )
@@ -124,6 +125,13 @@ class Objective(Settings):
         """Whether training sees labels or the truth; all other objectives must not depend on them."""
         return any(need != LANGUAGE_MODEL for _, need in self.needs())
 
+    @property
+    def is_control(self) -> bool:
+        """Whether random or uniform values replace what a method estimates: η, a guide, soft targets or weights."""
+        values = [value for _, setting in self for value in values_of(setting)]
+        parts = (value in ETA_CONTROLS if isinstance(value, str) else getattr(value, "is_control", False) for value in values)
+        return getattr(self, "shuffled", False) or any(parts)
+
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the name of the loss and those of the objective's settings that the loss uses."""
@@ -150,6 +158,8 @@ class Objective(Settings):
 
 class HalfUniform(Settings):
     """Half of an anchor's target for its positive, half uniform over all samples: the control for every soft target."""
+
+    is_control: ClassVar[bool] = True
 
     name: Literal["half_uniform"]
 
