@@ -17,6 +17,20 @@ def test_chunks_give_a_learned_class_probability_the_same_gradient():
     torch.testing.assert_close(given, expected)
 
 
+@pytest.mark.parametrize("chunk_size", [None, 4])
+def test_a_class_probability_per_sample_may_be_the_estimators_own(chunk_size):
+    z1, z2, _ = draw(4, 7, 5)
+    eta = 0.3 * torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    views, pairs = (loss(Debiased(), chunk_size=chunk_size) for loss in (ContrastiveLoss, CrossModalLoss))
+    expected = views(z1, z2, class_probability=eta)
+    for own in (eta, eta.repeat(2)):
+        assert torch.equal(ContrastiveLoss(Debiased(own), chunk_size=chunk_size)(z1, z2), expected)
+    own = CrossModalLoss(Debiased(eta), chunk_size=chunk_size).of_features(z1, z2, 3.0).loss
+    assert torch.equal(own, pairs.of_features(z1, z2, 3.0, class_probability=eta).loss)
+    with pytest.raises(ValueError, match=r"class_probability has shape \(6,\); expected \(7,\)"):
+        ContrastiveLoss(Debiased(eta[:6]), chunk_size=chunk_size)(z1, z2)
+
+
 def test_chunks_keep_the_gradient_of_the_bound():
     text, image, _ = draw(2, 7, 5)
     scale = torch.tensor(9.0, dtype=torch.float64, requires_grad=True)

@@ -40,6 +40,12 @@ def test_the_openclip_adapter_equals_clip_loss(chunk_size):
     assert not torch.isclose(debiased(image, text, scale, class_probability=0.1), ours["contrastive_loss"])
 
 
+def test_the_openclip_adapter_refuses_more_images_than_texts():
+    image, text = unit_pair(4)
+    with pytest.raises(ValueError, match="12 images and 8 texts; expected as many"):
+        OpenClipLoss(Uncorrected())(image, text[:8], torch.tensor(30.0))
+
+
 def test_the_openclip_adapter_refuses_features_that_are_not_normalised():
     image, text = unit_pair(4)
     loss = OpenClipLoss(Uncorrected())

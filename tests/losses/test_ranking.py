@@ -317,6 +317,8 @@ def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
     model, guide = Bag(0), Bag(1).train()
     loss = RankingLoss(model, Guided(), guide=guide)
     assert not guide.training
+    assert not loss.train().guide.training
+    assert model.training
     loss([tokenised(column) for column in COLUMNS]).backward()
     assert [each.keys() for each in guide.seen] == [{"input_ids", "attention_mask"}] * 3
     assert guide.words.grad is None

@@ -400,6 +400,17 @@ class TestFalseNegativeCancellation:
         torch.testing.assert_close(rows, torch.tensor([[1, 0, 0], [0, 1 / 3, 2 / 3], [0, 0, 1]]))
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_guided_removal_compares_whole_numbers_with_a_threshold_that_is_none(dtype):
+    similarity = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=dtype)
+    z1, z2 = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    losses = [
+        ContrastiveLoss(Guided())(z1, z2, negative_similarity=values, positive_similarity=torch.full((3,), 0.7))
+        for values in (similarity, similarity.float())
+    ]
+    assert torch.equal(*losses)
+
+
 def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
     z1, z2 = views_of(5, 4)
     targets = 0.5 * torch.eye(4, dtype=torch.float64) + 0.5 / 4
@@ -601,6 +612,8 @@ class TestControlsOfTheOracle:
         (lambda: CrossModalLoss(Removed(), "image")(torch.eye(4), 1.0, negative_similarity=torch.zeros(4)), r"\(4,\).*\(4, 4\)"),
         (lambda: pairs(torch.zeros(4, 4), exclude=torch.zeros(4, 4)), "exclude is torch.float32; expected bool"),
         (lambda: pairs(torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),)), "negative_similarity has 1 parts"),
+        (lambda: two(Removed(), negative_similarity=np.zeros((3, 3))), "negative_similarity has type ndarray; expected a tensor"),
+        (lambda: ContrastiveLoss(Uncorrected())(np.eye(3), np.eye(3)), "z1 is a ndarray; expected a tensor"),
         (lambda: build({"name": "cl", "targets": "fnc"}), "targets is 'fnc'; expected a mapping"),
         (lambda: build({"name": "cl", "decoupled": "false"}), "decoupled is 'false'; expected True or False"),
         (lambda: pairs(torch.zeros(3, 5), exclude=torch.zeros(3, 3)), r"exclude has shape \(3, 3\); expected \(3, 5\)"),

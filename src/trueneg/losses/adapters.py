@@ -75,10 +75,14 @@ class OpenClipLoss(CrossModalLoss):
             class_probability: η, a single number or one value per pair, shape (B,).
 
         Raises:
-            ValueError: if features are not normalised (features on an accelerator are not checked), or there are two biases.
+            ValueError: if there are not as many images as texts, features are not normalised (features on an accelerator are not
+                checked), or there are two biases.
         """
         if logit_bias is not None and not self.estimator.combines:
             raise ValueError(f"logit_bias is given, but {self.estimator} has its own bias; expected None.")
+        if len(image_features) != len(text_features):
+            counts = f"{len(image_features)} images and {len(text_features)} texts"
+            raise ValueError(f"image_features and text_features have {counts}; expected as many of each.")
         for name, features in (("image_features", image_features), ("text_features", text_features)):
             _check_unit_length(name, features)
         terms = self.of_features(text_features, image_features, logit_scale, class_probability)
@@ -183,6 +187,13 @@ class RankingLoss(CrossModalLoss):
         self.same_text = same_text
         self.contrast = contrast
         self.mini_batch_size = mini_batch_size
+
+    def train(self, mode: bool = True) -> "RankingLoss":
+        """Set the mode of the model; the guide stays in evaluation mode."""
+        super().train(mode)
+        if self.guide is not None:
+            self.guide.eval()
+        return self
 
     def forward(  # type: ignore[override]  # the signature that the trainer expects
         self, sentence_features: Iterable[Features], labels: Any = None, class_probability: float | Tensor | None = None

@@ -6,6 +6,7 @@ samples drawn from the data. All computation stays in log space, so a logit scal
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -217,7 +218,7 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if value is None:
         return None
     if not isinstance(value, Tensor):
-        check_tensors(class_probability=None if isinstance(value, int | float) else value)
+        check_tensors(class_probability=None if isinstance(value, Real) else value)
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
             raise ValueError(f"class_probability is {value:g}; expected a number of at least 0 and below 1.")

@@ -99,6 +99,7 @@ class ContrastiveLoss(EstimatorLoss):
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
+        check_tensors(z1=z1, z2=z2)
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both (B, D).")
         tensors = {"labels": labels, "positive_similarity": positive_similarity, "targets": targets}
@@ -128,8 +129,11 @@ class ContrastiveLoss(EstimatorLoss):
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
         count, samples = layout.count, layout.samples
         if not isinstance(similarity, Tensor):
-            if len(similarity) != 2:
-                raise ValueError(f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of tensors.")
+            if not isinstance(similarity, tuple | list) or len(similarity) != 2:
+                found = (
+                    f"{len(similarity)} parts" if isinstance(similarity, tuple | list) else f"type {type(similarity).__name__}"
+                )
+                raise ValueError(f"negative_similarity has {found}; expected a tensor or a pair of tensors.")
             first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in similarity)
         elif similarity.shape == (2 * count, 2 * samples):
             return similarity

@@ -18,7 +18,7 @@ class SampleFacts(NamedTuple):
     """Known facts about the samples; for the letters, see :mod:`trueneg.losses.layout`.
 
     Attributes:
-        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
+        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own, or of shape (A,).
         labels: (B + H',) class of each sample and of the H' further negatives of this process; once checked, (G + H,) of all.
             A label below 0 (or NaN) is unknown: the sample shares its class with no other.
         same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
@@ -42,12 +42,17 @@ class SampleFacts(NamedTuple):
         Raises:
             ValueError: if a shape is wrong, a fact that the estimator needs is missing, or a value is out of range.
         """
-        eta, labels, targets = self.class_probability, None, self.targets
+        eta, labels, targets, similarity = self.class_probability, None, self.targets, self.similarity
         count, anchors, candidates = layout.count, layout.views * layout.count, layout.candidates
+        own: Any = getattr(estimator, "class_probability", None)
+        eta = own if eta is None and isinstance(own, Tensor) and own.dim() > 0 else eta  # so that it is split as the anchors are
         if isinstance(eta, Tensor) and eta.dim() > 0:
-            eta = checked_shape("class_probability", eta, (count,)).to(layout.device)
-        if estimator.needs_similarity or self.similarity is not None:
-            check_known("negative_similarity", self.similarity, layout)
+            size = anchors if eta is own and len(eta) == anchors else count
+            eta = checked_shape("class_probability", eta, (size,)).to(layout.device)
+        if estimator.needs_similarity or similarity is not None:
+            check_known("negative_similarity", similarity, layout)
+        if estimator.needs_positive_similarity and isinstance(similarity, Tensor) and not similarity.is_floating_point():
+            similarity = similarity.to(dtype)  # the threshold, which is near the positive's similarity, may be a fraction
         if self.positive_similarity is not None:
             check_known("positive_similarity", checked_shape("positive_similarity", self.positive_similarity, (anchors,)))
         if self.exclude is not None and self.exclude.dtype != torch.bool:
@@ -61,7 +66,7 @@ class SampleFacts(NamedTuple):
                 raise ValueError("labels are all unknown (below 0); expected the class of each sample, from 0.")
         if targets is not None:
             targets = checked_targets(targets, (anchors if len(targets) == anchors else count, candidates)).to(dtype)
-        return self._replace(class_probability=eta, labels=labels, targets=targets)
+        return self._replace(class_probability=eta, labels=labels, targets=targets, similarity=similarity)
 
     def of_estimator(self, layout: Layout, estimator: Estimator, anchors: Tensor | None) -> dict[str, Any]:
         """Return what an estimator takes about some anchors (None: all), keyword arguments of :meth:`Estimator.mass`."""
