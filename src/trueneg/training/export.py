@@ -59,7 +59,7 @@ def export_run(run: str, folder: Path, results: Path) -> None:
     exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
     with writable(folder), owner_only(True):  # an encoder may reveal the data that it was trained on
         for section, encoder in exported.items():
-            _write(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
+            write_encoder(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
 
 
 def _identifier(run: str, store: RunStore) -> str:
@@ -119,8 +119,16 @@ def head_layers(head: Any) -> list[nn.Module]:
     return [wide, nn.GELU(), narrow]
 
 
-def _write(network: Any, head: nn.Module, augmentation: Any, about: dict[str, Any], folder: Path) -> None:
-    """Write an encoder with its projection and a description; as a folder of sentence-transformers if it is one of its models."""
+def write_encoder(network: Any, head: nn.Module, augmentation: Any, about: dict[str, Any], folder: Path) -> None:
+    """Write an encoder with its projection and a description; as a folder of sentence-transformers if it is one of its models.
+
+    Args:
+        network: a tower, or a network of this project; None: the vectors come from a file.
+        head: the projection.
+        augmentation: of images; None for texts.
+        about: what the description says besides what is known of the network.
+        folder: folder to create.
+    """
     layers, parts, code, is_tower = head_layers(head), nn.ModuleDict(), dict[str, str](), isinstance(network, Tower)
     library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
     folder.mkdir(parents=True)

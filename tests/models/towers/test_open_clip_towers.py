@@ -2,6 +2,7 @@
 
 import copy
 import json
+import runpy
 import sys
 from types import SimpleNamespace
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.clips import clip_config, tiny_clip, write_clip
+from torch import nn
 
 from trueneg.errors import UserError
 from trueneg.models.towers.open_clip_towers import OpenClipImages, OpenClipTexts
 from trueneg.models.towers.tower import train_only
+from trueneg.training.export import write_encoder
 from trueneg.training.guides.ema import EmaGuide
 
 open_clip = pytest.importorskip("open_clip", reason="compares with open_clip's own models (the extra towers)")
@@ -228,6 +231,24 @@ def test_restored_towers_give_the_same_vectors_without_files_or_hub(models, name
     texts_again.load_state_dict(texts.state_dict())
     assert torch.equal(texts_again(texts_again.prepare(TEXTS)).pooled, texts(texts.prepare(TEXTS)).pooled)
     assert texts_again.files().keys() == texts.files().keys()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["images", "images of another size", "texts", "short texts"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_exported_towers_give_the_same_vectors_without_files_or_hub(models, name, kind, tmp_path):
+    larger, settings = 2 * CONFIGS[name]["vision_cfg"]["image_size"], models[name].texts | {"truncate": True}
+    if "images" in kind:
+        changes = {"resolution": larger, "weights": "none"} if kind != "images" else {}
+        tower = OpenClipImages.build(models[name].images | changes)
+        augmentation, inputs = SimpleNamespace(), pixels(tower.size[0])
+        expected = tower(inputs).pooled
+    else:
+        changes = {"maximum_tokens": 8} if kind != "texts" else {}
+        tower, augmentation, inputs = OpenClipTexts.build(settings | changes), None, TEXTS
+        expected = tower(tower.prepare(TEXTS)).pooled
+    write_encoder(tower, nn.Identity(), augmentation, {}, tmp_path / "out")
+    close(runpy.run_path(str(tmp_path / "out" / "load.py"))["load"]()(inputs), expected)
 
 
 @pytest.mark.parametrize(

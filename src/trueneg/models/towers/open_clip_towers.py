@@ -60,7 +60,12 @@ class OpenClipTower(Tower):
         with reading(model, "a model that open_clip builds without custom code", "Choose another model or resolution."):
             if settings.get("resolution"):
                 architecture["vision_cfg"]["image_size"] = settings["resolution"]
-            alone = {key: value for key, value in (architecture | cls.OTHER).items() if key != "multimodal_cfg"}
+            alone = {
+                key: value for key, value in (architecture | cls.OTHER).items() if key not in ("multimodal_cfg", "custom_text")
+            }
+            # Without tokens, which CoCa's towers also return; other libraries' weights are not looked for.
+            alone["text_cfg"] = alone["text_cfg"] | {"hf_model_pretrained": False, "output_tokens": False}
+            alone["vision_cfg"] = alone["vision_cfg"] | {"timm_model_pretrained": False, "output_tokens": False}
             network = _network(alone if weights == "none" else architecture, folder, model)
             if weights != "none":
                 with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
