@@ -54,6 +54,7 @@ def scheduled_settings(epochs):
 def settings_at_equal_updates():
     settings = settings_of("DCL-true")
     settings["training"] |= {"epochs": None, "updates": 2 * WHOLE + 4, "schedule": "cosine"}
+    settings["projection"]["dropout"] = 0.5
     return settings
 
 

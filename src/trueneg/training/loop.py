@@ -116,6 +116,12 @@ class TrainingRun(ABC):
             The number of samples per epoch.
         """
 
+    def seed_dropout(self) -> None:
+        """Seed torch's RNG for the dropout of an update."""
+        # Dropout differs between processes; the first process has the same draws as single-process training.
+        process = f"/process {self.processes.rank}" if self.processes.rank else ""
+        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
+
     @staticmethod
     def data_checksum(source: Any, settings: Settings) -> str:
         """Return a checksum of a run's training data."""

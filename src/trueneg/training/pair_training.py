@@ -49,12 +49,6 @@ class PairTraining(TrainingRun):
     def _embed(self, inputs: Any, model: Any) -> tuple[Tensor, ImageEmbeddings]:
         """Embed this process's share of a batch, and return the embeddings of the whole batch: texts (B, D), and images."""
 
-    def seed_dropout(self) -> None:
-        """Seed torch's RNG for the dropout of an update."""
-        # Dropout differs between processes; the first process has the same draws as single-process training.
-        process = f"/process {self.processes.rank}" if self.processes.rank else ""
-        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
-
     def backward(self, pairs: PairIndices, inputs: Any) -> tuple[Any, ...]:
         # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):

@@ -81,12 +81,13 @@ class SimCLR(TrainingRun):
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
         images, drawn = self.data.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
-        first, second = views = self._embed(images, drawn)
-        rated = self.rated(Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views)))
         eta, labels = self.class_probability, self.data.labels[chosen]
         eta = eta[chosen] if isinstance(eta, Tensor) else eta
-        # Resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
+        # Dropout, resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            self.seed_dropout()
+            first, second = views = self._embed(images, drawn)
+            rated = self.rated(Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views)))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             terms = self.loss.terms(first, second, class_probability=eta, labels=labels, **rated._asdict())
             terms.loss.backward()
