@@ -612,7 +612,7 @@ class TestControlsOfTheOracle:
         (lambda: CrossModalLoss(Removed(), "image")(torch.eye(4), 1.0, negative_similarity=torch.zeros(4)), r"\(4,\).*\(4, 4\)"),
         (lambda: pairs(torch.zeros(4, 4), exclude=torch.zeros(4, 4)), "exclude is torch.float32; expected bool"),
         (lambda: pairs(torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),)), "negative_similarity has 1 parts"),
-        (lambda: two(Removed(), negative_similarity=np.zeros((3, 3))), "negative_similarity has type ndarray; expected a tensor"),
+        (lambda: two(Removed(), negative_similarity=np.zeros((3, 3))), "negative_similarity is a ndarray; expected a tensor"),
         (lambda: ContrastiveLoss(Uncorrected())(np.eye(3), np.eye(3)), "z1 is a ndarray; expected a tensor"),
         (lambda: build({"name": "cl", "targets": "fnc"}), "targets is 'fnc'; expected a mapping"),
         (lambda: build({"name": "cl", "decoupled": "false"}), "decoupled is 'false'; expected True or False"),

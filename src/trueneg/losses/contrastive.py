@@ -129,11 +129,10 @@ class ContrastiveLoss(EstimatorLoss):
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
         count, samples = layout.count, layout.samples
         if not isinstance(similarity, Tensor):
-            if not isinstance(similarity, tuple | list) or len(similarity) != 2:
-                found = (
-                    f"{len(similarity)} parts" if isinstance(similarity, tuple | list) else f"type {type(similarity).__name__}"
-                )
-                raise ValueError(f"negative_similarity has {found}; expected a tensor or a pair of tensors.")
+            is_sequence = isinstance(similarity, tuple | list)
+            if not is_sequence or len(similarity) != 2:
+                found = f"has {len(similarity)} parts" if is_sequence else f"is a {type(similarity).__name__}"
+                raise ValueError(f"negative_similarity {found}; expected a tensor or a pair of tensors.")
             first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in similarity)
         elif similarity.shape == (2 * count, 2 * samples):
             return similarity
