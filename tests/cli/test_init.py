@@ -412,6 +412,22 @@ def test_what_the_study_would_refuse_is_refused_and_nothing_is_left(capsys):
     assert not list(Path().glob("my_study*"))
 
 
+def test_repeated_pairs_are_left_out_and_unnamed_columns_are_no_labels(capsys):
+    photographs(Path("photos"), 250)
+    table = questions(250).drop(columns="topic").assign(file=[f"{number}.png" for number in range(250)])
+    table.assign(**{"": table["id"] % 2}).iloc[[*range(250), *range(60)]].to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 0
+    assert "left out: 60 rows that repeat an image and its text" in capsys.readouterr().out
+    assert dataset().label_columns == []
+
+
+@pytest.mark.parametrize("form", [["text"], ["pairs", "--images", "."]])
+def test_a_table_without_rows_is_refused_in_a_sentence(form, capsys):
+    Path("table.csv").write_text("file,caption\n")
+    assert init(form[0], "table.csv", *form[1:]) == 1
+    assert "table.csv" in capsys.readouterr().err
+
+
 def test_classes_of_few_images_are_left_out(capsys):
     photographs(Path("animals"), 300, classes=("cat", "dog"))
     photographs(Path("animals/yak"), 1)

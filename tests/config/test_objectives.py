@@ -188,6 +188,7 @@ def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, s
         ({"name": "dcl", "class_probability": 0.1}, False),
         ({"name": "adnce", "shuffled": True}, True),
         ({"name": "adnce"}, False),
+        ({"name": "cl", "switched_off_by": 0.1}, True),
         ({"name": "cl", "targets": {"name": "half_uniform"}}, True),
         ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words"}}, False),
         ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words", "permuted": True}}, True),

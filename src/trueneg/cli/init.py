@@ -132,7 +132,8 @@ class Study:
         try:
             for write in self.beside.values():
                 write()
-            check_own_table(data_input.of_dataset(study.kind, study.dataset.model_dump(mode="json"), studies))
+            skipped = check_own_table(data_input.of_dataset(study.kind, study.dataset.model_dump(mode="json"), studies))
+            self.found += filter(None, [skipped])
             self.file.write_text(written, encoding="utf-8")
         except (UserError, OSError) as error:
             for path in self.beside:
@@ -294,8 +295,8 @@ def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str 
     study, rows = Study("pairs", table, minutes, file), read_columns(table, None)
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
-    named_files = rows.apply(lambda cells: cells.str.strip(SPACE).str.lower().str.endswith(image_folder.IMAGES).mean())
-    images = [name for name in _names(rows) if named_files[name] > 0.9]
+    paths = {name: rows[name].str.strip(SPACE).str.lower().str.endswith(image_folder.IMAGES).mean() for name in _names(rows)}
+    images = [name for name, share in paths.items() if share > 0.9]
     if not images:
         expected = "a column of image file names, such as 2024/0017.png"
         raise UserError(f"{table} has the columns {', '.join(_names(rows))}; expected {expected}. Add one (docs/own-data.md).")
@@ -317,16 +318,20 @@ def init_pairs(table: Path, folder: Path, minutes: float, file: Path, text: str 
     study.found.append(f"images: {image}, {len(found):,} of them{others}")
     if lacking:
         study.found.append(f"left out: {counted(len(lacking), 'image')} that are not in {folder}, such as {lacking[0]}")
-    path, used = study.kept_rows(
-        rows, [image, texts[0], *([group] if group else [])], unit=image, usable=~rows[image].isin(["", *lacking])
-    )
+    repeated = rows[image].ne("") & rows.assign(**{texts[0]: rows[texts[0]].str.strip(SPACE)}).duplicated([image, texts[0]])
+    if repeated.any():
+        study.found.append(f"left out: {counted(int(repeated.sum()), 'row')} that repeat an image and its text")
+    usable = ~rows[image].isin(["", *lacking]) & ~repeated
+    path, used = study.kept_rows(rows, [image, texts[0], *([group] if group else [])], unit=image, usable=usable)
     if group:
         study.found.append(f"{used[group].nunique():,} groups in {group}, none of which is in two splits")
     else:
         few = f", because {groups[0]} has fewer than {FEWEST_GROUPS} groups" if groups else ""
         study.found.append(f"each image is its own group{few}")
     labels = [
-        name for name in _names(rows) if name not in (*images, texts[0], group) and _is_label(used, name, image, group or image)
+        name
+        for name in _names(rows)
+        if name not in (*images, texts[0], group, "") and _is_label(used, name, image, group or image)
     ]
     study.found.append(f"labels: {', '.join(labels) or 'none'}")
     return study.write("pairs", 3, folder=str(folder), table=path, image=image, text=texts[0], patient=group, labels=labels)

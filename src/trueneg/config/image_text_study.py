@@ -139,7 +139,7 @@ class ImageTextContrast(PrimarySettings):
     """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
 
     task: TaskName = Field("zero-shot", description="evaluation task")
-    metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")
+    metric: str = Field("AUC", description="metric with a chance level, such as AUC, R or CNR signed")
 
 
 class OverlayFigure(Panels):

@@ -30,8 +30,8 @@ def sentence_labels(rows: pd.DataFrame) -> str | None:
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the means of R and Prec over both directions at each k, and over k in each direction, skipping rows of single labels.
 
-    A k that was not measured in both directions is left out: with images as queries, there are fewer candidates, because texts of
-    the same patient do not count. The rows already contain the mean over directions and k.
+    A k that was not measured in both directions is left out: images as queries have fewer candidates, because images of their own
+    patient do not count. The rows already contain the mean over directions and k.
 
     Args:
         rows: tidy rows; they may include other tasks.

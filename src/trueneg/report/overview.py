@@ -63,7 +63,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
 
 def _loss(objective: Objective) -> Mapping[str, Any]:
     """Return an objective's settings without its temperature."""
-    return objective.model_dump(exclude={"temperature", "logit_scale"})
+    return objective.model_dump(exclude={"temperature", "logit_scale", "learned_logit_scale"})
 
 
 @in_style()

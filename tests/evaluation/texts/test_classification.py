@@ -50,6 +50,7 @@ def test_a_rare_label_can_win_the_vote():
     run = embedded_run(vectors, [0, 0, 1, 1, 1, 1, 0, 1], bank=range(6), validation=[6, 7], test=[6, 7])
     found = values(knn, run, {"knn": {"neighbours": 5}})  # of five nearest texts, three would have the common label
     assert found["test", Measurement("knn", "accuracy", "seen")] == 1
+    assert found["test", Measurement("knn", "neighbours", "seen")] == 2
 
 
 @pytest.mark.parametrize("labels", ["seen", "unseen"])

@@ -15,10 +15,17 @@ from trueneg.stats.measurement import Measurement
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins.
 
-    With more neighbours than a rare label has texts, that label could not win a vote, however good the vectors.
+    With more neighbours than a rare label has texts, other labels could outvote it, however good the vectors.
     """
     k = settings["knn"]["neighbours"]  # by distance, which orders vectors of length 1 as their cosine does
+    for run, split, part, bank, _ in labelled_parts(runs):
+        yield run, split, Measurement("knn", "neighbours", part), min(k, fewest_of_label(run.labels(bank)))
     yield from classified(runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute"))
+
+
+def fewest_of_label(labels: np.ndarray) -> int:
+    """Return the number of texts of the smallest label that has any."""
+    return int(np.unique(labels, return_counts=True)[1].min())
 
 
 def labelled_parts(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
@@ -38,8 +45,7 @@ def classified(runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int
     for run, split, part, bank, samples in labelled_parts(runs):
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
         labels, bank_labels = run.labels(samples), run.labels(bank)
-        fewest = np.unique(bank_labels, return_counts=True)[1].min()
-        correct = classifier(fewest).fit(texts, bank_labels).predict(queries) == labels
+        correct = classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries) == labels
         accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
         by_label = [correct[labels == label].mean() for label in np.unique(labels)]
         yield run, split, accuracy, correct.mean()

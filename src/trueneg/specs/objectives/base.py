@@ -127,10 +127,12 @@ class Objective(Settings):
 
     @property
     def is_control(self) -> bool:
-        """Whether random or uniform values replace what a method estimates: η, a guide, soft targets or weights."""
+        """Whether random or uniform values replace what a method estimates (η, a guide, soft targets, weights), or only its
+        effect on some anchors is imitated.
+        """
         values = [value for _, setting in self for value in values_of(setting)]
         parts = (value in ETA_CONTROLS if isinstance(value, str) else getattr(value, "is_control", False) for value in values)
-        return getattr(self, "shuffled", False) or any(parts)
+        return getattr(self, "shuffled", False) or getattr(self, "switched_off_by", None) is not None or any(parts)
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
