@@ -33,6 +33,7 @@ from safetensors import safe_open
 from tests.projects import Project, new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.training.interrupted import EVERY_UPDATE
+from trueneg.io.seals import FOLDER, damage, sealed_files
 
 SUBREAPER = 36  # option of prctl(2): this process adopts the children of killed processes, so that it can wait for them
 PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
@@ -187,11 +188,12 @@ def works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def unreadable(results: Path) -> list[str]:
-    """Return the files that cannot be read completely, each with the error."""
-    errors = []
+    """Return the files that differ from their seals or cannot be read completely, each with the error."""
+    sealed = [path for path in sealed_files(results, "") if path.is_file()]
+    errors = [f"{path}: {problem}" for path in sealed if (problem := damage(results, path))]
     for path in results.rglob("*.*"):
         try:
-            if TEMPORARY.search(path.name):
+            if TEMPORARY.search(path.name) or FOLDER in path.parts:
                 continue
             if path.suffix == ".parquet":
                 pq.read_table(path)
@@ -241,7 +243,7 @@ def is_compared(path: Path) -> bool:
     if path.name in ("lock", "index.html", "study.yaml") or path.name.startswith((".", "resources")):
         return False
     # Parts of a cache depend on when they were written; records of drawings hold checksums of rows, some of which hold times.
-    folders = {"cache", "drawings", "logs", "timings", "benchmarks"}
+    folders = {FOLDER, "cache", "drawings", "logs", "timings", "benchmarks"}
     return not folders & set(path.parts) and path.suffix not in (".log", ".jsonl", ".pdf", ".svg", ".png")
 
 

@@ -88,7 +88,6 @@ def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
     page = Path("results/index.html").read_text()
     assert f"{len(old)} of {len(old)} runs: data changed: {TRAIN} changed" in page
     assert f"data changed: {len(old)} of {len(old)} runs" in page
-    assert page.count(">finished, data changed<") == len(old)
     project.run("models")
     new = project.models().keys() - old.keys()
     assert len(new) == len(old)
@@ -101,7 +100,7 @@ def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
 def test_a_changed_file_of_features_trains_only_its_runs_again(project, trueneg):
     study = yaml.safe_load((project.path / "study.yaml").read_text())["own"]
     vectors = {"name": "vectors", "path": "data/features.safetensors"}
-    study["objectives"]["Guided"] = {"name": "guided", "guide": {"name": "encoder", "encoder": vectors}}
+    study["objectives"]["Guided"] = {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": vectors}}
     project.configure(own=study)
     features = torch.randn(2, 120, 4)
     save_file({"images": features[0].clone()}, "data/features.safetensors")

@@ -77,8 +77,10 @@ def test_mimic_cxr_is_measured_and_drawn(mimic):
     assert shown == {
         ("text–image", "same class"): 40 * 200,
         ("text–image", "another class"): 20_000,
+        ("text–image", "all pairs"): 20_000,
         ("image–image", "same class"): 80 * 200,
         ("image–image", "another class"): 20_000,
+        ("image–image", "all pairs"): 20_000,
     }
 
 
