@@ -1,6 +1,7 @@
 """Classification of held-out texts by a vote of the nearest training texts."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from trueneg.evaluation.texts import EmbeddedRun, Measured
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
+log = logging.getLogger(__name__)
+
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins.
@@ -19,7 +22,11 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     """
     k = settings["knn"]["neighbours"]  # by distance, which orders vectors of length 1 as their cosine does
     for run, split, part, bank, _ in labelled_parts(runs):
-        yield run, split, Measurement("knn", "neighbours", part), min(k, fewest_of_label(run.labels(bank)))
+        if (fewest := fewest_of_label(run.labels(bank))) < k:
+            of = f"{split} split, {part} labels, seed {run.subset.seed}"
+            log.warning(
+                "knn, %s: %d neighbours instead of %d, because the smallest label has %d training texts", of, fewest, k, fewest
+            )
     yield from classified(runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute"))
 
 
