@@ -58,7 +58,7 @@ def visit(browser, results):
         tab.on("pageerror", lambda error: problems.append(str(error)))
         tab.on("dialog", lambda dialog: problems.append(dialog.message))
         tab.on("request", lambda sent: None if sent.url.startswith(("file:", "data:")) else problems.append(sent.url))
-        tab.set_default_timeout(10_000)
+        tab.set_default_timeout(60_000)  # in ms; other tests use the processor, too
         tab.goto((results / "index.html").as_uri() + (f"#{view}" if view else ""))
         return tab
 

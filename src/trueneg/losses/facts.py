@@ -18,7 +18,7 @@ class SampleFacts(NamedTuple):
     """Known facts about the samples; for the letters, see :mod:`trueneg.losses.layout`.
 
     Attributes:
-        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own, or of shape (A,).
+        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own, which may have the shape (A,).
         labels: (B + H',) class of each sample and of the H' further negatives of this process; once checked, (G + H,) of all.
             A label below 0 (or NaN) is unknown: the sample shares its class with no other.
         same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.

@@ -64,7 +64,7 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
     blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
     ranked = []
     for rows in blocks:
-        scores = as_array(queries[rows] @ candidates.T).copy()
+        scores = as_array(queries[rows] @ candidates.T)
         (present,) = np.nonzero(own[rows] >= 0)
         scores[present, own[rows][present]] = -np.inf
         ranked.append(_ranked(scores, relevant[groups[rows]].toarray()))
