@@ -31,8 +31,8 @@ class Project:
     def _command(self, *arguments: str) -> list[str]:
         return [self.python, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"]
 
-    def snakemake(self, *arguments: str, timeout: float = 500) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake in the project's folder."""
+    def snakemake(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake in the project's folder; the limit ends a hanging one only, since a loaded machine is slow."""
         run = {"capture_output": True, "text": True, "timeout": timeout}
         return subprocess.run(self._command(*arguments), cwd=self.path, env=self.environment, **run)
 
